@@ -1,0 +1,161 @@
+"""`tracked(cls)`: the same agent, recording.
+
+The recording subclass calls the agent first and writes down second; it draws no random number and changes no answer,
+so a tracked world signs the same contracts as an untracked one. A failure of the recorder is counted and reported in
+the log's stats; the world goes on.
+
+Decisions are noted when the agent *makes* them (with what it knew then) and marked `sent` when the answer reaches the
+partner: a sync agent answers all threads in one call, and the framework hands the answers over one by one.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import traceback
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from negmas.sao import SAOSyncController
+
+from echelon.hrl_xf.recorder import Recorder
+
+_PREFIX = "Tracked"
+_SEPARATOR = "~"
+
+
+def _recorded(method: Callable[..., None]) -> Callable[..., None]:
+    """A recorder's failure is counted, never raised into the agent."""
+
+    @functools.wraps(method)
+    def safe(recorder: Recorder, *args: Any) -> None:
+        try:
+            method(recorder, *args)
+        except Exception:  # noqa: BLE001 - the world must go on whatever the recorder does
+            recorder.count_failure(traceback.format_exc())
+
+    return safe
+
+
+_dawn = _recorded(Recorder.dawn)
+_dusk = _recorded(Recorder.dusk)
+_opened = _recorded(Recorder.opened)
+_answered = _recorded(Recorder.answered)
+_responded = _recorded(Recorder.responded)
+_proposed = _recorded(Recorder.proposed)
+_agreed = _recorded(Recorder.agreed)
+_failed = _recorded(Recorder.failed)
+
+
+class TrackedAgent:
+    """Mixed in before an agent class; `echelon_recorder` holds what was seen."""
+
+    echelon_recorder: Recorder
+
+    def before_step(self) -> None:
+        _dawn(self.echelon_recorder, self)
+        super().before_step()  # type: ignore[misc]
+
+    def step(self) -> None:
+        _dusk(self.echelon_recorder, self)
+        super().step()  # type: ignore[misc]
+
+    def propose(self, negotiator_id: str, state: Any, *args: Any, **kwargs: Any) -> Any:
+        recorder = self.echelon_recorder
+        with recorder.asked(state) as outermost:
+            offer = super().propose(negotiator_id, state, *args, **kwargs)  # type: ignore[misc]
+        if outermost:
+            _proposed(recorder, negotiator_id, state, offer)
+        return offer
+
+    def respond(self, negotiator_id: str, state: Any, *args: Any, **kwargs: Any) -> Any:
+        recorder = self.echelon_recorder
+        with recorder.asked(state) as outermost:
+            response = super().respond(negotiator_id, state, *args, **kwargs)  # type: ignore[misc]
+        if outermost:
+            _responded(recorder, negotiator_id, state, response)
+        return response
+
+    def on_negotiation_success(self, contract: Any, mechanism: Any) -> None:
+        _agreed(self.echelon_recorder, contract)
+        super().on_negotiation_success(contract, mechanism)  # type: ignore[misc]
+
+    def on_negotiation_failure(self, partners: Any, annotation: Any, mechanism: Any, state: Any) -> None:
+        _failed(self.echelon_recorder, annotation, state)
+        super().on_negotiation_failure(partners, annotation, mechanism, state)  # type: ignore[misc]
+
+
+class TrackedSyncAgent(TrackedAgent):
+    """The same for agents that answer all threads in one call."""
+
+    def first_proposals(self) -> Any:
+        recorder = self.echelon_recorder
+        with recorder.deciding() as outermost:
+            proposals = super().first_proposals()  # type: ignore[misc]
+        if outermost:
+            _opened(recorder, proposals)
+        return proposals
+
+    def counter_all(self, offers: Any, states: Any) -> Any:
+        recorder = self.echelon_recorder
+        with recorder.deciding() as outermost:
+            responses = super().counter_all(offers, states)  # type: ignore[misc]
+        if outermost:
+            _answered(recorder, offers, states, responses)
+        return responses
+
+
+def _new_recorder(cls: type[Any]) -> Recorder:
+    """Where the framework's own propose/respond serve a sync agent, an answer of neither call is the framework's."""
+    framework = issubclass(cls, SAOSyncController) and (
+        cls.propose is SAOSyncController.propose and cls.respond is SAOSyncController.respond
+    )
+    return Recorder("framework" if framework else "respond")
+
+
+@functools.cache
+def tracked(cls: type[Any]) -> type[Any]:
+    """A subclass of `cls` that plays the same and records; importable by name in any process."""
+    if issubclass(cls, TrackedAgent):
+        return cls
+    mixin = TrackedSyncAgent if issubclass(cls, SAOSyncController) else TrackedAgent
+    name = _SEPARATOR.join([_PREFIX, *cls.__module__.split("."), cls.__qualname__])
+
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        self.echelon_recorder = _new_recorder(cls)
+        cls.__init__(self, *args, **kwargs)
+
+    body = {"__init__": __init__, "__module__": __name__, "__qualname__": name, "__doc__": cls.__doc__}
+    return type(name, (mixin, cls), body)
+
+
+def __getattr__(name: str) -> Any:
+    """Rebuild a tracked class from its name, as unpickling and negmas' imports by name need in a new process."""
+    prefix, *path = name.split(_SEPARATOR)
+    if prefix != _PREFIX or len(path) < 2:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return tracked(getattr(importlib.import_module(".".join(path[:-1])), path[-1]))
+
+
+def base_class(cls: type[Any]) -> type[Any]:
+    """The agent class behind a tracked one; any other class is its own base."""
+    return cls.__bases__[1] if issubclass(cls, TrackedAgent) else cls
+
+
+def attach(world: Any, names: Iterable[str] | None = None) -> int:
+    """Make agents of a world that has not begun record themselves; all, or those of the named classes.
+
+    The agents keep their identity, names and types: only their class becomes its tracked subclass.
+    """
+    wanted = None if names is None else set(names)
+    count = 0
+    for adapter in world.non_system_agents:
+        agent = adapter.adapted_object
+        cls = type(agent)
+        if isinstance(agent, TrackedAgent):
+            count += 1
+        elif wanted is None or cls.__name__ in wanted or f"{cls.__module__}.{cls.__name__}" in wanted:
+            agent.__class__ = tracked(cls)
+            agent.echelon_recorder = _new_recorder(cls)
+            count += 1
+    return count
