@@ -216,7 +216,7 @@ class Recorder:
                 continue
             on_table = offers.get(partner)
             offer = None if on_table is None else _offer(on_table)
-            state = states[partner] if partner in states else self._asking_state
+            state = states.get(partner, self._asking_state)
             given = responses.get(partner)
             outcome = None if given is None else given.outcome
             answer = "END" if given is None else _answer(given.response, outcome, offer)

@@ -26,7 +26,7 @@ class Record(Struct, frozen=True, forbid_unknown_fields=True):
     """Base of all structs here: immutable, and an unknown field is an error."""
 
 
-class Issues(Record, array_like=True):
+class Issues(Record, frozen=True, array_like=True):
     """What may be offered on one side today."""
 
     quantity: Bounds
@@ -34,7 +34,7 @@ class Issues(Record, array_like=True):
     price: Bounds
 
 
-class SeenOffer(Record, array_like=True):
+class SeenOffer(Record, frozen=True, array_like=True):
     """An offer a partner made, with the round it was made in."""
 
     time: int
@@ -44,7 +44,7 @@ class SeenOffer(Record, array_like=True):
     rounds: int
 
 
-class OffersSnapshot(Record):
+class OffersSnapshot(Record, frozen=True):
     """Offers partners made during *yesterday's* negotiations: all that a decision at dawn can know."""
 
     buy: list[SeenOffer]
@@ -53,7 +53,7 @@ class OffersSnapshot(Record):
     """in threads where the agent sells"""
 
 
-class Commitments(Record):
+class Commitments(Record, frozen=True):
     """What is signed and not yet executed, by days ahead (index 0 is today).
 
     Today's exogenous contract is a commitment like any other and is included at index 0.
@@ -70,7 +70,7 @@ class Commitments(Record):
             raise ValueError(f"commitments must have one length, got {sorted(lengths)}")
 
 
-class DayState(Record):
+class DayState(Record, frozen=True):
     """Everything an agent knows at the start of a day, before any offer of that day exists."""
 
     current_step: Natural
@@ -113,7 +113,7 @@ class DayState(Record):
     offers_snapshot: OffersSnapshot
 
 
-class AgentInitialized(Record):
+class AgentInitialized(Record, frozen=True):
     n_steps: int
     n_lines: int
     level: int
@@ -151,7 +151,7 @@ class Decision(Struct, forbid_unknown_fields=True):
     """whether the answer reached the partner (a later call may overtake an answer that was not asked for)"""
 
 
-class NegotiationSuccess(Record):
+class NegotiationSuccess(Record, frozen=True):
     mechanism_id: str
     partner: str
     role: Role
@@ -159,7 +159,7 @@ class NegotiationSuccess(Record):
     round: int
 
 
-class NegotiationFailure(Record):
+class NegotiationFailure(Record, frozen=True):
     mechanism_id: str
     partner: str
     role: Role
@@ -167,7 +167,7 @@ class NegotiationFailure(Record):
     timedout: bool
 
 
-class ContractEvent(Record):
+class ContractEvent(Record, frozen=True):
     """A contract signed or executed; `exogenous` ones were given, not negotiated."""
 
     partner: str
@@ -179,7 +179,7 @@ class ContractEvent(Record):
     exogenous: bool
 
 
-class DayClosed(Record):
+class DayClosed(Record, frozen=True):
     """The day's balance sheet, known once contracts are executed and production is done."""
 
     balance: float
@@ -253,7 +253,7 @@ Entry = (
 )
 
 
-class LogStats(Record):
+class LogStats(Record, frozen=True):
     """Totals of a log, so that a summary need not read the entries."""
 
     days: int

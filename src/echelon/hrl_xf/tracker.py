@@ -113,11 +113,15 @@ def _new_recorder(cls: type[Any]) -> Recorder:
     return Recorder("framework" if framework else "respond")
 
 
-@functools.cache
+_tracked: dict[type[Any], type[Any]] = {}
+
+
 def tracked(cls: type[Any]) -> type[Any]:
     """A subclass of `cls` that plays the same and records; importable by name in any process."""
     if issubclass(cls, TrackedAgent):
         return cls
+    if cls in _tracked:
+        return _tracked[cls]
     mixin = TrackedSyncAgent if issubclass(cls, SAOSyncController) else TrackedAgent
     name = _SEPARATOR.join([_PREFIX, *cls.__module__.split("."), cls.__qualname__])
 
@@ -126,7 +130,8 @@ def tracked(cls: type[Any]) -> type[Any]:
         cls.__init__(self, *args, **kwargs)
 
     body = {"__init__": __init__, "__module__": __name__, "__qualname__": name, "__doc__": cls.__doc__}
-    return type(name, (mixin, cls), body)
+    _tracked[cls] = type(name, (mixin, cls), body)
+    return _tracked[cls]
 
 
 def __getattr__(name: str) -> Any:
