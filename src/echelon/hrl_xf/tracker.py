@@ -18,10 +18,11 @@ from typing import Any
 
 from negmas.sao import SAOSyncController
 
+from echelon.hrl_xf import roster
 from echelon.hrl_xf.recorder import Recorder
 
 _PREFIX = "Tracked"
-_SEPARATOR = "~"
+_FROM = "From"
 
 
 def _recorded(method: Callable[..., None]) -> Callable[..., None]:
@@ -123,7 +124,7 @@ def tracked(cls: type[Any]) -> type[Any]:
     if cls in _tracked:
         return _tracked[cls]
     mixin = TrackedSyncAgent if issubclass(cls, SAOSyncController) else TrackedAgent
-    name = _SEPARATOR.join([_PREFIX, *cls.__module__.split("."), cls.__qualname__])
+    name = _tracked_name(cls)
 
     def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
         self.echelon_recorder = _new_recorder(cls)
@@ -134,12 +135,28 @@ def tracked(cls: type[Any]) -> type[Any]:
     return _tracked[cls]
 
 
+def _tracked_name(cls: type[Any]) -> str:
+    """`TrackedPenguinAgent`; for a class that is not on the roster its module is in the name, as hex digits.
+
+    negmas reshapes names as it imports them (underscores go, letters after them become large), hence the digits.
+    """
+    name = cls.__name__
+    known = name in roster.ROSTER and roster.agent_class(name) is cls
+    return _PREFIX + name if known else _PREFIX + name + _FROM + cls.__module__.encode().hex()
+
+
 def __getattr__(name: str) -> Any:
     """Rebuild a tracked class from its name, as unpickling and negmas' imports by name need in a new process."""
-    prefix, *path = name.split(_SEPARATOR)
-    if prefix != _PREFIX or len(path) < 2:
+    if not name.startswith(_PREFIX):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return tracked(getattr(importlib.import_module(".".join(path[:-1])), path[-1]))
+    path = name.removeprefix(_PREFIX)
+    if path in roster.ROSTER:
+        return tracked(roster.agent_class(path))
+    cls, _, module = path.rpartition(_FROM)
+    try:
+        return tracked(getattr(importlib.import_module(bytes.fromhex(module).decode()), cls))
+    except (ValueError, ImportError) as error:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}: {error}") from error
 
 
 def base_class(cls: type[Any]) -> type[Any]:

@@ -1,0 +1,146 @@
+"""The table of commands. Help imports neither torch nor scml; a command loads its options, then its `run`."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import logging
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+PROGRAM = "echelon"
+
+
+class Command(NamedTuple):
+    """One line of the table; `options` and `run` are `module:name`, loaded only when the command is used."""
+
+    words: tuple[str, ...]
+    summary: str
+    options: str
+    run: str
+    plays_worlds: bool = False
+    """worlds depend on how strings are hashed, so such a command fixes PYTHONHASHSEED first"""
+
+
+COMMANDS = (
+    Command(
+        ("demo",),
+        "the whole chain, small: see it work in a few minutes",
+        "echelon.options:DemoOptions",
+        "echelon.demo:run",
+        plays_worlds=True,
+    ),
+    Command(
+        ("doctor",),
+        "check this installation and say how to cure what is wrong",
+        "echelon.options:DoctorOptions",
+        "echelon.doctor:run",
+    ),
+    Command(
+        ("hrl", "collect"),
+        "play real tournaments of expert agents and record them",
+        "echelon.hrl_xf.options:CollectOptions",
+        "echelon.hrl_xf.collect:run",
+        plays_worlds=True,
+    ),
+    Command(
+        ("hrl", "replay"),
+        "play one world of a collection again, in the foreground",
+        "echelon.hrl_xf.options:ReplayOptions",
+        "echelon.hrl_xf.replay:run",
+        plays_worlds=True,
+    ),
+    Command(
+        ("hrl", "runs"),
+        "list the collections there are",
+        "echelon.hrl_xf.options:RunsOptions",
+        "echelon.hrl_xf.history:run",
+    ),
+)
+
+
+def load(path: str) -> Any:
+    module, name = path.split(":")
+    return getattr(importlib.import_module(module), name)
+
+
+def overview(prefix: tuple[str, ...]) -> str:
+    """The help of a group of commands."""
+    rows = [c for c in COMMANDS if c.words[: len(prefix)] == prefix]
+    width = max(len(" ".join(c.words)) for c in rows)
+    lines = [f"usage: {' '.join((PROGRAM, *prefix))} COMMAND [options]", ""]
+    if not prefix:
+        lines += ["Hierarchical agents on one engine: HRL-XF for the SCML Standard league.", ""]
+    lines += [f"  {' '.join(c.words):<{width}}  {c.summary}" for c in rows]
+    lines += ["", f"`{PROGRAM} COMMAND --help` explains a command's options. New here? `{PROGRAM} demo`."]
+    return "\n".join(lines)
+
+
+def find(arguments: Sequence[str]) -> Command | None:
+    return next((c for c in COMMANDS if tuple(arguments[: len(c.words)]) == c.words), None)
+
+
+def not_found(arguments: Sequence[str]) -> int:
+    """Help for a group, or the nearest command to a wrong one."""
+    words = tuple(a for a in arguments if not a.startswith("-"))
+    if any(c.words[: len(words)] == words for c in COMMANDS):
+        print(overview(words))
+        return 0 if {"-h", "--help"} & set(arguments) or not arguments else 2
+    names = [" ".join(c.words) for c in COMMANDS]
+    near = difflib.get_close_matches(" ".join(words[:2]), names, n=1, cutoff=0.3)
+    hint = f"did you mean `{PROGRAM} {near[0]}`?" if near else f"`{PROGRAM} --help` lists the commands"
+    print(f"{PROGRAM}: there is no command {' '.join(words)!r}; {hint}", file=sys.stderr)
+    return 2
+
+
+def fix_hash_seed(arguments: Sequence[str]) -> None:
+    """Start over with PYTHONHASHSEED=0 if this process has another one: it cannot be changed from within."""
+    if os.environ.get("PYTHONHASHSEED") != "0":
+        environment = os.environ | {"PYTHONHASHSEED": "0"}
+        os.execve(sys.executable, [sys.executable, "-m", "echelon.cli", *arguments], environment)
+
+
+def set_up_logging(quiet: bool) -> None:
+    handler = logging.StreamHandler(sys.stdout)
+    handler.setFormatter(logging.Formatter("%(message)s"))
+    logger = logging.getLogger("echelon")
+    logger.handlers = [handler]
+    logger.propagate = False
+    logger.setLevel(logging.ERROR if quiet else logging.INFO)
+
+
+def fail(error: Exception) -> int:
+    if os.environ.get("ECHELON_DEBUG"):
+        traceback.print_exc()
+    print(f"{PROGRAM}: {error}", file=sys.stderr)
+    return 2
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; returns its exit code (0 good, 2 wrong use, 3 done but some units of work failed)."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    command = find(arguments)
+    if command is None:
+        return not_found(arguments)
+    rest = arguments[len(command.words) :]
+    import tyro  # after the table, so that a group's help does not pay for it
+
+    try:
+        program = " ".join((PROGRAM, *command.words))
+        options = tyro.cli(load(command.options), args=rest, prog=program, config=(tyro.conf.OmitArgPrefixes,))
+        if command.plays_worlds:
+            fix_hash_seed(arguments)
+        set_up_logging(quiet=vars(options).get("quiet", False))
+        return int(load(command.run)(options))
+    except (ValueError, OSError) as error:
+        return fail(error)
+    except KeyboardInterrupt:
+        print(f"{PROGRAM}: interrupted", file=sys.stderr)
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,88 @@
+"""`echelon doctor`: what works here, what does not, and the command that cures it."""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import os
+import platform
+from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError, version
+from typing import NamedTuple
+
+from echelon.hrl_xf import roster
+from echelon.options import DoctorOptions
+from echelon.runtime.executors import make_executor, n_workers
+
+log = logging.getLogger(__name__)
+
+_NEEDED = {"torch": "2.13.0", "scml": "0.8.4", "negmas": "0.16.0", "scml-agents": "0.5.2"}
+_CURES = {
+    "torch": "pip install torch==2.13.0",
+    "scml": "pip install -c constraints.txt -e .",
+    "negmas": "pip install -c constraints.txt -e .",
+    "scml-agents": "pip install --no-deps scml-agents==0.5.2",
+}
+
+
+class Finding(NamedTuple):
+    good: bool
+    what: str
+    cure: str = ""
+
+
+def run(options: DoctorOptions) -> int:
+    """Print every finding; 0 if all is well, 1 if something needs a cure."""
+    wrong = 0
+    for part in (versions, machine, executors, agents):
+        for finding in part():
+            log.info("%s %s", "ok   " if finding.good else "WRONG", finding.what)
+            if not finding.good:
+                wrong += 1
+                log.info("      cure: %s", finding.cure)
+    log.info("all is well" if not wrong else f"{wrong} things need a cure")
+    return 1 if wrong else 0
+
+
+def versions() -> Iterator[Finding]:
+    yield Finding(True, f"Python {platform.python_version()}, Echelon {version('echelon')}")
+    for name, needed in _NEEDED.items():
+        try:
+            found = version(name)
+        except PackageNotFoundError:
+            yield Finding(False, f"{name} is not installed", _CURES[name])
+            continue
+        yield Finding(found.split("+")[0] == needed, f"{name} {found} (Echelon is tested with {needed})", _CURES[name])
+
+
+def machine() -> Iterator[Finding]:
+    yield Finding(True, f"{os.cpu_count()} cores; `--parallelism loky` uses {n_workers('loky')} workers")
+
+
+def threads() -> str:
+    """What a worker is told about threads; runs in the worker."""
+    return os.environ.get("OMP_NUM_THREADS", "not limited")
+
+
+def executors() -> Iterator[Finding]:
+    for spec in ("serial", "loky:1", "parallel:1", "dask"):
+        name = spec.split(":")[0]
+        try:
+            with make_executor(spec) as executor:
+                count = executor.submit(threads).result(timeout=120)
+        except Exception as error:  # noqa: BLE001 - whatever is wrong with it is the finding
+            cure = 'pip install -c constraints.txt -e ".[dask]"' if name == "dask" else "see the message"
+            yield Finding(False, f"executor {name}: {error}", cure)
+            continue
+        where = "in this process" if name == "serial" else f"{count} thread a worker"
+        yield Finding(True, f"executor {name} works ({where})")
+
+
+def agents() -> Iterator[Finding]:
+    for name, module in roster.ROSTER.items():
+        try:
+            roster.agent_class(name)
+        except Exception as error:  # noqa: BLE001 - a foreign module may fail in any way
+            yield Finding(False, f"agent {name} does not import: {error}", _CURES["scml-agents"])
+            continue
+        yield Finding(True, f"agent {name} ({importlib.import_module(module).__name__})")

@@ -1,0 +1,316 @@
+"""`echelon hrl collect`: real tournaments of tracked experts, on all cores, resumable at any moment."""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import math
+import os
+import shlex
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, TextIO
+
+import msgspec
+
+from echelon.hrl_xf import history, roster
+from echelon.hrl_xf.evaluation_tables import write_tables
+from echelon.hrl_xf.options import CollectOptions
+from echelon.hrl_xf.tournament import PlannedWorld, TournamentPlan, fingerprint, plan_worlds
+from echelon.hrl_xf.world_run import WorldResult, play_and_save, read_result, result_path
+from echelon.runtime.executors import n_workers
+from echelon.runtime.files import write_json
+from echelon.runtime.progress import WorkProgress, minutes
+from echelon.runtime.rundir import diff_options
+from echelon.runtime.tasks import Task, TaskResult, run_tasks
+
+log = logging.getLogger(__name__)
+
+FORMAT_VERSION = 1
+EXIT_SOME_FAILED = 3
+LOG_FILE = "log.txt"
+_HOW = {"parallelism", "foreground", "quiet", "resumable", "fail_fast", "world_timeout", "auto_collect", "output_dir"}
+"""Options that say how to run, not what: a resumed run may change them."""
+
+
+class CollectError(ValueError):
+    """The command cannot run as asked; the message is all the user needs."""
+
+
+@dataclass(frozen=True)
+class Collected:
+    """What a collection holds after a run."""
+
+    results: list[WorldResult]
+    failed: list[str]
+    planned: int
+    seconds: float
+    played: int
+
+    @property
+    def worlds_per_minute(self) -> float:
+        return 60.0 * self.played / self.seconds if self.seconds > 0 else 0.0
+
+
+def run(options: CollectOptions) -> int:
+    """The command: refuse what cannot work, then play what is missing, evaluate, register and report."""
+    plan = plan_of(options)
+    output_dir = options.output_dir or default_output_dir()
+    check_output_dir(output_dir, options)
+    if not options.foreground:
+        return detach(options, output_dir)
+    with exclusive(output_dir):
+        worlds, params = plan_worlds(plan)
+        open_collection(output_dir, options, plan, worlds, params)
+        missing = [w for w in worlds if not result_path(output_dir, w.index).exists()]
+        announce(plan, worlds, missing, options, output_dir)
+        collected = play_missing(worlds, missing, options, output_dir)
+        if collected.results:
+            write_tables(output_dir, collected.results, detailed=not options.no_csv)
+        if options.auto_collect:
+            history.register(history.entry_of(output_dir, plan, collected.results, collected.failed))
+        report(collected, output_dir)
+    return EXIT_SOME_FAILED if collected.failed else 0
+
+
+def plan_of(options: CollectOptions) -> TournamentPlan:
+    """Turn options into a plan, checking all that can be checked before anything runs."""
+    n_workers(options.parallelism)  # raises on a wrong one
+    competitors = roster.field(options.max_top_2025, options.max_top_2024)
+    roster.check_names([*competitors, *options.tracked_agents])
+    absent = [name for name in options.tracked_agents if name not in competitors]
+    if absent:
+        raise CollectError(f"--track {' '.join(absent)}: not in this field, which is {', '.join(competitors)}")
+    k = options.n_competitors_per_world or len(competitors)
+    most = options.max_worlds_per_config
+    if options.target_worlds is not None:
+        sets = math.comb(len(competitors), k) if options.round_robin else math.ceil(len(competitors) / k)
+        rotations = options.target_worlds / (options.configs * options.runs * sets * k)
+        most = k * max(1, round(rotations))
+    return TournamentPlan(
+        competitors=tuple(competitors),
+        configs=options.configs,
+        runs=options.runs,
+        n_competitors_per_world=k,
+        max_worlds_per_config=most,
+        round_robin=options.round_robin,
+        steps=options.steps,
+        seed=options.seed,
+    )
+
+
+def default_output_dir() -> Path:
+    return history.FOLDER / f"hrl_data_{datetime.now():%Y%m%d_%H%M%S}_std"
+
+
+def check_output_dir(output_dir: Path, options: CollectOptions) -> None:
+    """Never mix a new collection into something that is already there."""
+    if output_dir.exists() and not output_dir.is_dir():
+        raise CollectError(f"--output-dir {output_dir} is a file; choose another name")
+    there = [p.name for p in output_dir.iterdir() if p.name not in (LOG_FILE, ".lock")] if output_dir.exists() else []
+    if there and not options.resumable:
+        raise CollectError(
+            f"--output-dir {output_dir} is not empty ({len(there)} entries); add --resumable to go on with it, "
+            "or choose another folder"
+        )
+    if there and not (output_dir / "config.json").exists():
+        raise CollectError(f"{output_dir} holds no collection (no config.json); choose another folder")
+    if there:
+        compare_with(output_dir, options)
+
+
+def compare_with(output_dir: Path, options: CollectOptions) -> None:
+    """A resumed collection must be the one that was begun."""
+    saved = msgspec.json.decode((output_dir / "config.json").read_bytes())
+    if saved["format_version"] != FORMAT_VERSION:
+        raise CollectError(f"{output_dir} has format_version {saved['format_version']}, this Echelon {FORMAT_VERSION}")
+    changed = diff_options(saved["options"], _what(options))
+    if changed:
+        raise CollectError(
+            f"{output_dir} was begun with other options:\n  " + "\n  ".join(changed) + "\n"
+            "give the same options again, or choose another --output-dir"
+        )
+
+
+def _what(options: CollectOptions) -> dict[str, Any]:
+    """The options that decide what is collected, as they stand in config.json."""
+    plain: dict[str, Any] = msgspec.to_builtins(asdict(options), enc_hook=str)
+    return {name: value for name, value in plain.items() if name not in _HOW}
+
+
+def open_collection(
+    output_dir: Path, options: CollectOptions, plan: TournamentPlan, worlds: list[PlannedWorld], params: dict[str, Any]
+) -> None:
+    """Write what the collection is, or make sure that it is still the same."""
+    mark = fingerprint(plan, worlds)
+    plan_file = output_dir / "worlds.json"
+    if plan_file.exists():
+        saved = msgspec.json.decode(plan_file.read_bytes())["fingerprint"]
+        if saved != mark:
+            raise CollectError(
+                f"{output_dir} was planned by other versions of scml or negmas (fingerprint {saved[:12]}, now "
+                f"{mark[:12]}); install the versions named in its config.json, or choose another folder"
+            )
+        return
+    versions = {name: version(name) for name in ("echelon", "scml", "negmas", "scml-agents", "numpy")}
+    write_json(
+        output_dir / "config.json",
+        {"format_version": FORMAT_VERSION, "kind": "collection", "options": _what(options), "versions": versions},
+    )
+    write_json(output_dir / "params.json", params | {"n_runs_per_world": plan.runs, "n_worlds": len(worlds)})
+    write_json(
+        plan_file,
+        {"format_version": FORMAT_VERSION, "fingerprint": mark, "worlds": [w.summary() for w in worlds]},
+    )
+
+
+def announce(
+    plan: TournamentPlan,
+    worlds: list[PlannedWorld],
+    missing: list[PlannedWorld],
+    options: CollectOptions,
+    output_dir: Path,
+) -> None:
+    """Say what is going to happen and how long it is likely to take."""
+    factory_days = sum(len(w.agent_types) * w.n_steps for w in missing)
+    workers = n_workers(options.parallelism)
+    seconds = factory_days * history.seconds_per_factory_day() / workers
+    done = len(worlds) - len(missing)
+    log.info("field: %s", ", ".join(plan.competitors))
+    log.info(
+        "%d worlds to play%s: %d configurations x %d runs, %d competitors each; about %s with %s (%d workers)",
+        len(missing),
+        f" ({done} of {len(worlds)} are there already)" if done else "",
+        plan.configs,
+        plan.runs,
+        plan.n_competitors_per_world,
+        minutes(seconds),
+        options.parallelism,
+        workers,
+    )
+    log.info("results go to %s", output_dir)
+
+
+def play_missing(
+    worlds: list[PlannedWorld], missing: list[PlannedWorld], options: CollectOptions, output_dir: Path
+) -> Collected:
+    """Play every missing world; a bad one is recorded under failed/ and the rest goes on."""
+    by_name = {w.world_id: w for w in missing}
+    track = options.tracked_agents or tuple(roster.field(options.max_top_2025, options.max_top_2024))
+    tasks = (Task(w.world_id, (w, output_dir, track, options.compress)) for w in missing)
+    started = time.perf_counter()
+    failed: list[str] = []
+    played = 0
+    with WorkProgress("worlds", len(missing), quiet=options.quiet) as progress:
+        for result in run_tasks(options.parallelism, play_and_save, tasks, timeout=options.world_timeout):
+            planned = by_name[result.name]
+            failure = output_dir / "failed" / f"{planned.index:05d}.json"
+            if result.status == "ok":
+                failure.unlink(missing_ok=True)
+                played += 1
+                progress.done()
+                continue
+            write_json(failure, failure_record(planned, result, output_dir))
+            failed.append(f"{unit_name(planned)}: {result.status}: {last_line(result.error)}")
+            log.error("%s (details in %s)", failed[-1], failure)
+            progress.failed()
+            if options.fail_fast:
+                break
+    done = [result_path(output_dir, w.index) for w in worlds]
+    results = [read_result(path) for path in done if path.exists()]
+    return Collected(results, failed, len(worlds), time.perf_counter() - started, played)
+
+
+def unit_name(planned: PlannedWorld) -> str:
+    return f"world {planned.index:05d} seed {planned.seed} ({', '.join(sorted(set(planned.agent_types)))})"
+
+
+def last_line(error: str | None) -> str:
+    return (error or "no reason given").strip().splitlines()[-1]
+
+
+def failure_record(planned: PlannedWorld, result: TaskResult[WorldResult], output_dir: Path) -> dict[str, Any]:
+    replay = f"echelon hrl replay {shlex.quote(str(output_dir))} --world {planned.index}"
+    return planned.summary() | {
+        "status": result.status,
+        "error": result.error,
+        "seconds": result.seconds,
+        "replay": replay,
+    }
+
+
+def report(collected: Collected, output_dir: Path) -> None:
+    """The last words: what there is now, how fast it went, who did best, what went wrong."""
+    results = collected.results
+    files = sum(len(r.log_files) for r in results)
+    size = sum(r.log_bytes for r in results)
+    log.info(
+        "%d of %d worlds in %s; this run played %d in %s (%.1f worlds/min)",
+        len(results),
+        collected.planned,
+        output_dir,
+        collected.played,
+        minutes(collected.seconds),
+        collected.worlds_per_minute,
+    )
+    if files:
+        log.info("%d logs, %.1f MB (%.0f kB each)", files, size / 1e6, size / 1e3 / files)
+    for name, score, count in history.standings(results):
+        log.info("  %-34s %7.3f  (%d worlds)", name, score, count)
+    broken = sum(r.tracker_failures for r in results)
+    if broken:
+        log.warning("the tracker itself failed %d times; see first_tracker_failure in the logs' stats", broken)
+    if collected.failed:
+        log.error("%d worlds failed; they are described in %s", len(collected.failed), output_dir / "failed")
+
+
+@contextmanager
+def exclusive(output_dir: Path) -> Iterator[None]:
+    """One writer at a time."""
+    output_dir.mkdir(parents=True, exist_ok=True)
+    with (output_dir / ".lock").open("a+") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            lock.seek(0)
+            raise CollectError(
+                f"another collection (pid {lock.read().strip() or 'unknown'}) is writing to {output_dir}; "
+                "wait for it or choose another --output-dir"
+            ) from error
+        _write_pid(lock)
+        yield
+
+
+def _write_pid(lock: TextIO) -> None:
+    lock.truncate(0)
+    lock.write(str(os.getpid()))
+    lock.flush()
+
+
+def detach(options: CollectOptions, output_dir: Path) -> int:
+    """Run the same command in a session of its own and say how to follow it."""
+    output_dir.mkdir(parents=True, exist_ok=True)
+    log_file = output_dir / LOG_FILE
+    arguments = sys.argv[1:]
+    if options.output_dir is None:
+        arguments += ["--output-dir", str(output_dir)]
+    with log_file.open("ab") as out:
+        child = subprocess.Popen(
+            [sys.executable, "-m", "echelon.cli", *arguments, "--foreground"],
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=out,
+            env=os.environ | {"PYTHONHASHSEED": "0"},
+            start_new_session=True,
+        )
+    log.info("collecting in the background: pid %d", child.pid)
+    log.info("  follow it: tail -f %s", log_file)
+    log.info("  stop it:   kill %d   (go on later: the same command with --resumable and its --output-dir)", child.pid)
+    return 0

@@ -1,0 +1,321 @@
+"""A bilateral alternating-offers negotiation without the bookkeeping nobody reads.
+
+`LeanMechanism` is negmas' SAOMechanism with a second, short way through a round. The short way is taken when both
+sides are `LeanNegotiator`s, i.e. when neither agent listens to the round callbacks; else the stock code runs.
+
+Kept from the stock mechanism: who is asked when, what each answer does, WAIT and its limit, checks and casts of offers,
+the second call after an exception, every draw from `random`, the values of all states handed out (each a fresh copy).
+Left out: the thread hop and with it all wall-clock limits, the deep copy of each round (the history is kept as bare
+tuples and built when asked for), events without a listener, round times. Negotiation time is steps: `time` is always
+0.0 and `relative_time` never looks at a clock, so a slow machine plays the same world as a fast one.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from collections.abc import Iterator
+from operator import attrgetter
+from time import perf_counter
+from typing import Any
+
+import attrs
+from negmas.gb.common import ResponseType
+from negmas.outcomes.common import ExtendedOutcome
+from negmas.outcomes.outcome_ops import cast_value_types, outcome_types_are_ok
+from negmas.sao import ControlledSAONegotiator, SAOMechanism
+from negmas.sao.common import SAONMI, SAOResponse, SAOState
+from scml.oneshot.agent import OneShotAgent
+
+ACCEPT, REJECT, END = ResponseType.ACCEPT_OFFER, ResponseType.REJECT_OFFER, ResponseType.END_NEGOTIATION
+WAIT, LEAVE = ResponseType.WAIT, ResponseType.LEAVE
+
+_state_values = attrgetter(*(field.name for field in attrs.fields(SAOState)))
+
+_HOOKS = ["before_join", "after_join", "join", "create_negotiator", "make_negotiator", "add_negotiator", "kill_negotiator", "call", "propose_", "respond_", "on_round_start", "on_round_end", "on_partner_proposal", "on_partner_response", "on_mechanism_error", "on_leave", "on_notification", "on_negotiator_entered", "on_negotiator_left", "on_negotiator_didnot_enter"]  # what the stock mechanism may call on an agent beyond propose, respond and the start and end of a negotiation
+_BASE_HOOKS = {name: getattr(OneShotAgent, name, None) for name in _HOOKS}  # None: not there, so must stay not there
+
+
+def is_plain(agent: OneShotAgent) -> bool:
+    """True if the agent leaves every rarely used hook as negmas has it, so that nothing it does can miss the calls."""
+    return all(getattr(type(agent), name, None) is base for name, base in _BASE_HOOKS.items())
+
+
+def copy_state(state: SAOState) -> SAOState:
+    """A shallow copy, as `copy.copy` makes it, ten times faster."""
+    return SAOState(*_state_values(state))
+
+
+class LeanNegotiator(ControlledSAONegotiator):  # type: ignore[misc]
+    """The negotiator of a plain agent: it passes propose and respond on and is fast to make and to read.
+
+    The stock class looks every attribute up on its controller first. Here ordinary lookup applies, and what is not
+    found is looked up on the controller (`__getattr__`).
+    """
+
+    __getattribute__ = object.__getattribute__
+    nmi = property(attrgetter("_nmi"))
+
+    def __init__(self, name: str, parent: OneShotAgent, id: str) -> None:
+        fields = self.__dict__
+        fields.update(_NEGOTIATOR_FIELDS)
+        fields["_private_info"] = {}
+        fields["_capabilities"] = dict(_NEGOTIATOR_FIELDS["_capabilities"])
+        fields["_GBNegotiator__received_offer"] = _NEGOTIATOR_FIELDS["_GBNegotiator__received_offer"].copy()
+        fields["_NamedObject__name"], fields["_NamedObject__uuid"] = name, id
+        fields["_Negotiator__parent"] = parent
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or self._Negotiator__parent is None:
+            raise AttributeError(name)
+        return ControlledSAONegotiator.__getattribute__(self, name)
+
+    def propose(self, *args: Any, **kwargs: Any) -> Any:
+        parent = self._Negotiator__parent
+        if parent is None:
+            return super().propose(*args, **kwargs)
+        return parent.propose(*args, negotiator_id=self._NamedObject__uuid, **kwargs)
+
+    def respond(self, *args: Any, **kwargs: Any) -> Any:
+        parent = self._Negotiator__parent
+        if parent is None:
+            return super().respond(*args, **kwargs)
+        return parent.respond(*args, negotiator_id=self._NamedObject__uuid, **kwargs)
+
+    def on_negotiation_start(self, state: SAOState) -> Any:
+        parent = self._Negotiator__parent
+        return None if parent is None else parent.on_negotiation_start(state=state, negotiator_id=self.id)
+
+    def on_negotiation_end(self, state: SAOState) -> Any:
+        parent = self._Negotiator__parent
+        return None if parent is None else parent.on_negotiation_end(state=state, negotiator_id=self.id)
+
+
+_NEGOTIATOR_FIELDS: dict[str, Any] = vars(ControlledSAONegotiator(name="template", id="template"))
+
+
+class LeanMechanism(SAOMechanism):  # type: ignore[misc]
+    """An SAOMechanism that takes a short way through a round between two plain agents.
+
+    `serial` numbers the negotiations of a world; it takes the place of random ids, so that equal seeds give equal logs.
+    """
+
+    def __init__(self, *, serial: Iterator[int], **kwargs: Any) -> None:
+        self._serial = serial
+        self._rounds: list[tuple[Any, ...]] = []
+        self._short = False
+        self.spent = [0.0, 0.0]
+        super().__init__(**(kwargs | {"sync_calls": True}))
+
+    def set_id(self, id: str) -> None:
+        super().set_id(f"negotiation-{next(self._serial):06d}")
+
+    def between(
+        self,
+        serial: Iterator[int],
+        sides: list[tuple[LeanNegotiator, Any]],
+        name: str,
+        outcome_space: Any,
+        annotation: dict[str, Any],
+    ) -> LeanMechanism:
+        """A new negotiation with this one's settings between two plain agents: what `__init__` and `add` would make."""
+        new = object.__new__(LeanMechanism)
+        new.__dict__.update(self.__dict__)
+        new._serial = serial
+        new.set_id("")
+        new.name = name
+        new._short, new._rounds, new.spent = True, [], [0.0, 0.0]
+        new._nmi_params = self._nmi_params | {
+            "id": new.id,
+            "outcome_space": outcome_space,
+            "n_outcomes": outcome_space.cardinality,
+            "annotation": annotation,
+            "_mechanism": new,
+        }
+        new._internal_nmi = new._shared_nmi = SAONMI(**new._nmi_params)
+        new.params = self.params | {"annotation": annotation}
+        new._stats = {"round_times": [], "times": defaultdict(float), "exceptions": defaultdict(list)}
+        new._current_state = SAOState(n_negotiators=2)
+        new._negotiators = [negotiator for negotiator, _ in sides]
+        new._negotiator_map = {negotiator.id: negotiator for negotiator in new._negotiators}
+        new._negotiator_index = {negotiator.id: i for i, negotiator in enumerate(new._negotiators)}
+        new._roles = ["negotiator", "negotiator"]
+        new.negotiators_of_role = defaultdict(list, negotiator=list(new._negotiators))
+        new.role_of_negotiator = dict.fromkeys(new._negotiator_map, "negotiator")
+        new._nmis = defaultdict(new._get_shared_nmi)
+        for negotiator, owner in sides:
+            negotiator.owner = owner
+            negotiator._role = "negotiator"
+            nmi = SAONMI(**(new._nmi_params | {"annotation": dict(annotation)}))
+            new._nmis[negotiator.id] = negotiator._nmi = nmi
+        limits = [issue.values for issue in outcome_space.issues]
+        (new._q0, new._q1), (new._t0, new._t1), (new._p0, new._p1) = limits
+        return new
+
+    # Time is steps.
+    time = property(lambda self: 0.0)
+    remaining_time = property(lambda self: None)
+
+    @property
+    def _history(self) -> list[SAOState]:
+        return [SAOState(*values) for values in self._rounds]
+
+    @_history.setter
+    def _history(self, value: list[SAOState]) -> None:
+        self._rounds = [_state_values(state) for state in value]
+
+    def _add_to_history(self, state4history: SAOState) -> None:
+        self._rounds.append(_state_values(state4history))
+
+    def step(self, action: Any = None) -> SAOState:
+        if not self._short or action is not None:
+            return super().step(action)
+        state = self._current_state
+        random.random()  # the stock step draws for its chance to end by itself, which is 0 here
+        if state.step >= self._internal_nmi.n_steps:
+            state.running, state.broken, state.timedout = False, False, True
+            self.on_negotiation_end()
+            return state
+        if state.broken or state.timedout or state.agreement is not None:
+            state.running = False
+            self.on_negotiation_end()
+            return state
+        if not state.running:
+            self._start(state)
+        state.waiting = False
+        try:
+            self._round(state)
+        except TypeError:  # the stock step takes any TypeError for a round without the parameter `action`
+            self._round(state)
+        if state.agreement is not None or state.broken or state.timedout:
+            state.running = False
+        if not state.waiting:
+            self._rounds.append(_state_values(state))
+            state.step += 1
+            state.relative_time = min(1.0, (state.step + 1) / (self._internal_nmi.n_steps + 1))
+        if not state.running:
+            self.on_negotiation_end()
+        return state
+
+    def _start(self, state: SAOState) -> None:
+        state.running = state.started = True
+        state.step = 0
+        state.relative_time = min(1.0, 1 / (self._internal_nmi.n_steps + 1))
+        self._start_time = 0
+        for negotiator in self._negotiators:
+            self._call(negotiator, negotiator._on_negotiation_start, state=copy_state(state))
+
+    def on_negotiation_end(self) -> None:
+        if not self._short:
+            super().on_negotiation_end()
+            return
+        for negotiator in self._negotiators:
+            self._call(negotiator, negotiator._on_negotiation_end, state=self.state_for(negotiator))
+        random.shuffle([0, 1])  # the stock event goes to both partners in random order, and they ignore it
+
+    def _round(self, state: SAOState) -> None:
+        """Both sides, or those who made the other wait, answer once."""
+        order = self._frozen_neg_list
+        if order is None:
+            state.new_offers, state.new_data = [], []
+            first = (self._last_checked_negotiator + 1) % 2
+            order = [first, 1 - first]
+        for index in order:
+            self._last_checked_negotiator = index
+            negotiator = self._negotiators[index]
+            response = self._ask(index, state, self._negotiators[order[(index + 1) % len(order)]].id)
+            if response is None:
+                state.timedout = True
+                return
+            kind = response.response
+            if kind == WAIT:
+                self._wait(index, state)
+                return
+            self._n_waits, self._frozen_neg_list = 0, None
+            if kind == REJECT:
+                if self._counter(negotiator, response, state):
+                    return
+            elif kind == ACCEPT:
+                if state.current_offer is None:
+                    state.broken = True
+                    return
+                state.n_acceptances += 1
+                if state.n_acceptances == 2:
+                    state.agreement = state.current_offer
+                    return
+            elif kind == END:
+                state.broken = True
+                return
+            elif kind == LEAVE:
+                self._remove_negotiator_on_leave(negotiator)
+                state.broken = True
+                return
+
+    def _wait(self, index: int, state: SAOState) -> None:
+        """Stop the round here; the next step goes on with this negotiator."""
+        self._last_checked_negotiator = 1 - index
+        offered = {self._negotiator_index[id] for id, _ in state.new_offers}
+        self._frozen_neg_list = [i for i in (index, 1 - index) if i not in offered]
+        self._n_waits += 1
+        if self._n_waits > self._n_max_waits:
+            self._n_waits, self._frozen_neg_list = 0, None
+            state.timedout = True
+        else:
+            state.waiting = True
+
+    def _ask(self, index: int, state: SAOState, dest: str) -> SAOResponse | None:
+        """The answer of one side: asked again without `dest` after an exception, as the stock mechanism does."""
+        negotiator = self._negotiators[index]
+        seen = copy_state(state)
+        if negotiator is self._current_proposer:
+            state.n_acceptances = 0
+        start = perf_counter()
+        try:
+            try:
+                return negotiator(state=seen, dest=dest)
+            except TimeoutError:
+                return None
+            except Exception:  # noqa: BLE001  # an agent may raise anything; what it raises twice goes up
+                return negotiator(state=seen)
+        except TimeoutError:
+            return None
+        finally:
+            self.spent[index] += perf_counter() - start
+
+    def _counter(self, negotiator: LeanNegotiator, response: SAOResponse, state: SAOState) -> bool:
+        """Put a counter offer on the table; True if there is none and the negotiation ends."""
+        response = self._valid(response)
+        if response.outcome is None:
+            if not response.data:
+                state.broken = True
+                return True
+            state.n_acceptances = 0
+        else:
+            state.n_acceptances = 1
+        state.current_offer, state.current_data = response.outcome, response.data
+        self._current_proposer = negotiator
+        state.current_proposer = negotiator.id
+        state.new_offers.append((negotiator.id, response.outcome))
+        state.new_data.append((negotiator.id, response.data))
+        state.last_negotiator = negotiator.name
+        self._current_proposer_agent, state.new_offerer_agents = self._agent_info()
+        return False
+
+    def _valid(self, response: SAOResponse) -> SAOResponse:
+        """The response with its offer checked and cast; an offer outside the issues becomes None."""
+        outcome = response.outcome
+        if type(outcome) is tuple and len(outcome) == 3:
+            q, t, p = outcome
+            if type(q) is int and type(t) is int and type(p) is int:
+                inside = self._q0 <= q <= self._q1 and self._t0 <= t <= self._t1 and self._p0 <= p <= self._p1
+                return response if inside else SAOResponse(response.response, None, response.data)
+        if isinstance(outcome, ExtendedOutcome):
+            response = SAOResponse(response.response, outcome.outcome, outcome.data)
+            outcome = response.outcome
+        if outcome is None:
+            return response
+        if not self.outcome_space.is_valid(outcome):
+            return SAOResponse(response.response, None, response.data)
+        if outcome_types_are_ok(outcome, self.issues):
+            return response
+        return SAOResponse(response.response, cast_value_types(outcome, self.issues), response.data)

@@ -1,0 +1,115 @@
+"""Options of the `echelon hrl …` commands. Each docstring below an option is its `--help`; imports stay light."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+Flag = tyro.conf.FlagCreatePairsOff[bool]
+
+
+@dataclass(frozen=True)
+class CollectOptions:
+    """Play real SCML Standard tournaments of expert agents on all cores and keep what every agent saw and did.
+
+    Small and in sight: `echelon hrl collect --configs 1 --runs 1 --steps 50 --foreground`.
+
+    Interrupted? Give the same command with `--resumable` and the same `--output-dir`.
+    """
+
+    configs: int = 20
+    """world configurations: each has its own factories, prices and exogenous contracts"""
+    runs: int = 2
+    """how often each world is played, with other random numbers"""
+    max_top_2025: int = 5
+    """how many of the best 2025 agents take part"""
+    max_top_2024: int = 5
+    """how many of the 2024 finalists take part"""
+    n_competitors_per_world: int | None = None
+    """competitors in one world; all of them if not given"""
+    max_worlds_per_config: int | None = None
+    """limit of worlds for each configuration; each rotation of seats needs one world a competitor"""
+    target_worlds: int | None = None
+    """about how many worlds in all; needs --n-competitors-per-world"""
+    round_robin: bool = True
+    """every combination of competitors meets; otherwise they are divided into groups at random, which is faster"""
+    steps: int | None = None
+    """days in a world; drawn from 50..200 for each configuration if not given"""
+    track_only_penguin: Flag = False
+    """record PenguinAgent only: much smaller logs, enough to clone that expert"""
+    track: tuple[str, ...] = ()
+    """record only these agents (class names); the whole field if not given"""
+    no_csv: Flag = False
+    """leave out the tables that training does not read (contracts, per-agent and per-type statistics)"""
+    resumable: Flag = False
+    """go on in --output-dir: play exactly the worlds that are missing there"""
+    output_dir: Path | None = None
+    """where results go; default tournament_history/hrl_data_<timestamp>_std"""
+    parallelism: str = "loky"
+    """serial | loky[:workers or :fraction] | parallel[:workers] | dask[:scheduler address]"""
+    foreground: Flag = False
+    """stay in the terminal; otherwise the run detaches and writes to log.txt"""
+    auto_collect: bool = True
+    """register the run in tournament_history/index.json (see `echelon hrl runs`)"""
+    quiet: Annotated[Flag, tyro.conf.arg(aliases=["-q"])] = False
+    """say nothing but errors"""
+    seed: int = 0
+    """the same seed and options give the same logs, with any number of workers"""
+    world_timeout: float = 1800.0
+    """seconds after which a world is given up and recorded under failed/"""
+    compress: Flag = False
+    """write logs as .json.gz: a tenth of the size, a little slower"""
+    fail_fast: Flag = False
+    """stop at the first world that fails"""
+
+    def __post_init__(self) -> None:
+        for name in ("configs", "runs"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"--{name} {getattr(self, name)} must be at least 1")
+        for name in ("max_top_2025", "max_top_2024"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"--{name.replace('_', '-')} {getattr(self, name)} must not be negative")
+        if self.steps is not None and self.steps < 2:
+            raise ValueError(f"--steps {self.steps} is too short: a world needs at least 2 days")
+        if self.world_timeout <= 0:
+            raise ValueError(f"--world-timeout {self.world_timeout} must be positive")
+        if self.seed < 0:
+            raise ValueError(f"--seed {self.seed} must not be negative")
+        if self.target_worlds is not None and self.n_competitors_per_world is None:
+            raise ValueError(
+                f"--target-worlds {self.target_worlds} needs --n-competitors-per-world to be turned into "
+                "worlds per configuration; add e.g. --n-competitors-per-world 4"
+            )
+        if self.target_worlds is not None and self.max_worlds_per_config is not None:
+            raise ValueError("--target-worlds and --max-worlds-per-config say the same thing twice; give one of them")
+        if self.track and self.track_only_penguin:
+            raise ValueError("--track and --track-only-penguin exclude each other; give one of them")
+
+    @property
+    def tracked_agents(self) -> tuple[str, ...]:
+        """Class names to record; empty for the whole field."""
+        return ("PenguinAgent",) if self.track_only_penguin else self.track
+
+
+@dataclass(frozen=True)
+class RunsOptions:
+    """List the collections registered in tournament_history/index.json."""
+
+    history: Path = Path("tournament_history")
+    """folder that holds index.json"""
+
+
+@dataclass(frozen=True)
+class ReplayOptions:
+    """Play one world of a collection again, in the foreground, and show what happens.
+
+    The world is made anew from the collection's options and seed; nothing in the collection is changed.
+    """
+
+    run: tyro.conf.Positional[Path]
+    """a collection's folder"""
+    world: int
+    """the world's number, as in worlds.json and in the names under failed/"""

@@ -1,0 +1,56 @@
+"""`echelon hrl replay`: one world of a collection again, in the foreground, with every exception in sight."""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from echelon.hrl_xf.collect import plan_of, unit_name
+from echelon.hrl_xf.options import CollectOptions, ReplayOptions
+from echelon.hrl_xf.tournament import PlannedWorld, fingerprint, plan_worlds
+from echelon.hrl_xf.world_run import play
+from echelon.runtime.progress import minutes
+
+log = logging.getLogger(__name__)
+
+
+def run(options: ReplayOptions) -> int:
+    """Make the world anew from the collection's options and seed, play it and show the scores."""
+    planned = planned_world(options.run, options.world)
+    log.info("playing %s, %d days", unit_name(planned), planned.n_steps)
+    started = time.perf_counter()
+    world = play(planned, track=())
+    log.info("ended after %s", minutes(time.perf_counter() - started))
+    for aid, score in sorted(world.scores().items(), key=lambda row: -row[1]):
+        log.info("  %-12s %-34s %7.3f", aid, world.agents[aid].short_type_name, score)
+    for aid, errors in world.agent_exceptions.items():
+        for day, trace in errors:
+            log.info("%s raised on day %s:\n%s", aid, day, trace)
+    return 0
+
+
+def planned_world(run_dir: Path, index: int) -> PlannedWorld:
+    """The world of that number in a collection's plan."""
+    if not (run_dir / "worlds.json").exists():
+        raise ValueError(f"{run_dir} holds no collection (no worlds.json); give the folder `echelon hrl collect` wrote")
+    plan = plan_of(_saved_options(msgspec.json.decode((run_dir / "config.json").read_bytes())["options"]))
+    worlds, _ = plan_worlds(plan)
+    saved = msgspec.json.decode((run_dir / "worlds.json").read_bytes())["fingerprint"]
+    if fingerprint(plan, worlds) != saved:
+        raise ValueError(f"{run_dir} was planned by other versions of scml or negmas; see its config.json")
+    if not 0 <= index < len(worlds):
+        raise ValueError(f"--world {index}: {run_dir} has worlds 0..{len(worlds) - 1}")
+    return worlds[index]
+
+
+def _saved_options(saved: dict[str, Any]) -> CollectOptions:
+    known = {f.name for f in fields(CollectOptions)}
+    unknown = sorted(set(saved) - known)
+    if unknown:
+        raise ValueError(f"the collection was made with options this version does not have: {', '.join(unknown)}")
+    return CollectOptions(**saved | {"track": tuple(saved["track"])})

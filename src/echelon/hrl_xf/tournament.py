@@ -1,0 +1,154 @@
+"""Official tournaments as a list of single worlds: planned here, played anywhere, evaluated by negmas.
+
+negmas samples configurations and assigns agents to factories; we give every world a name and a seed of its own, so
+that a plan is a pure function of its options. World configurations are never read back from disk (scml serialises
+parts of them as pickles): a resumed run makes the plan anew and compares its fingerprint.
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import json
+import tempfile
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from negmas.tournaments import create_tournament
+from scml.utils import anac2024_config_generator_std, anac_assigner_std, balance_calculator_std
+
+from echelon.hrl_xf.roster import ROSTER
+from echelon.runtime.seeding import seed_everything, task_seed
+
+Config = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class TournamentPlan:
+    """What to play: everything that decides the worlds."""
+
+    competitors: tuple[str, ...]
+    configs: int
+    runs: int
+    n_competitors_per_world: int
+    max_worlds_per_config: int | None
+    round_robin: bool
+    steps: int | None
+    seed: int
+
+    def __post_init__(self) -> None:
+        n, k, most = len(self.competitors), self.n_competitors_per_world, self.max_worlds_per_config
+        if not 1 <= k <= n:
+            raise ValueError(f"--n-competitors-per-world {k} must be between 1 and {n}, the number of competitors")
+        if most is not None and most < k:
+            raise ValueError(
+                f"Cannot guarantee fair assignment: {k} competitors in a world need {k} worlds for each configuration, "
+                f"one for each rotation of the seats, but --max-worlds-per-config is {most}; use at least {k}"
+            )
+
+
+@dataclass(frozen=True)
+class PlannedWorld:
+    """One world of a plan; `config` is what negmas and scml need to build it."""
+
+    index: int
+    world_id: str
+    config_id: str
+    seed: int
+    config: Config
+
+    @property
+    def n_steps(self) -> int:
+        return int(self.config["world_params"]["n_steps"])
+
+    @property
+    def agent_types(self) -> list[str]:
+        """Bare class names by factory."""
+        return [str(t).rsplit(".", 1)[-1] for t in self.config["agent_types"]]
+
+    def summary(self) -> dict[str, Any]:
+        """The world's line in worlds.json."""
+        return {
+            "index": self.index,
+            "world_id": self.world_id,
+            "config_id": self.config_id,
+            "seed": self.seed,
+            "n_steps": self.n_steps,
+            "agents": self.agent_types,
+        }
+
+
+def _fair_assigner(config: list[Config], max_n_worlds: int | None, **kwargs: Any) -> list[list[Config]]:
+    """scml's assigner, with whole rotations of the seats.
+
+    Given a limit, scml 0.8.4 repeats one and the same assignment; without one it rotates. So ask for as many whole
+    rotations as fit the limit: then every competitor sits in every seat equally often.
+    """
+    if max_n_worlds is None:
+        rotations = 1
+    else:
+        rotations = max_n_worlds // len(kwargs["competitors"])
+    return [
+        world
+        for _ in range(rotations)
+        for world in anac_assigner_std(config=copy.deepcopy(config), max_n_worlds=None, **kwargs)
+    ]
+
+
+def plan_worlds(plan: TournamentPlan) -> tuple[list[PlannedWorld], dict[str, Any]]:
+    """All worlds of a plan, in order, and the parameters negmas would write to params.json."""
+    assigned: list[list[Config]] = []
+
+    def keep(**kwargs: Any) -> list[list[Config]]:
+        worlds = _fair_assigner(**kwargs)
+        assigned.extend(worlds)
+        return worlds
+
+    days = {} if plan.steps is None else {"n_steps": plan.steps}
+    seed_everything(task_seed(plan.seed, "tournament"))
+    with tempfile.TemporaryDirectory(prefix="echelon-plan-") as scratch:
+        path = create_tournament(
+            competitors=[f"{ROSTER[name]}.{name}" if name in ROSTER else name for name in plan.competitors],
+            config_generator=anac2024_config_generator_std,
+            config_assigner=keep,
+            world_generator="echelon.hrl_xf.lean_world.lean_std_world_generator",
+            score_calculator=balance_calculator_std,
+            n_competitors_per_world=plan.n_competitors_per_world,
+            round_robin=plan.round_robin,
+            n_configs=plan.configs,
+            max_worlds_per_config=plan.max_worlds_per_config,
+            n_runs_per_world=1,
+            base_tournament_path=scratch,
+            name="plan",
+            compact=True,
+            publish_exogenous_summary=True,
+            publish_trading_prices=True,
+            **days,
+        )
+        params = json.loads((Path(path) / "params.json").read_text())
+    params.pop("tournament_path")
+    return _named(plan, [config for (config,) in assigned]), params
+
+
+def _named(plan: TournamentPlan, configs: list[Config]) -> list[PlannedWorld]:
+    """Repeat for each run, and give names and seeds that depend on nothing but the plan."""
+    worlds = []
+    exact: dict[int, Any] = {}  # the bulk of a configuration, equal in all its worlds: kept once
+    for run in range(plan.runs):
+        for config in configs:
+            index = len(worlds)
+            base = int(config["config_id"][:4])  # negmas numbers base configurations in the first four digits
+            config_id = f"s{plan.seed}-c{base:04d}"
+            world_id = f"w{index:05d}-{config_id}-r{run}"
+            params = config["world_params"]
+            shared = exact.setdefault(base, params["__exact_params"])
+            config = {**config, "world_params": {**params, "name": world_id, "__exact_params": shared}}
+            worlds.append(PlannedWorld(index, world_id, config_id, task_seed(plan.seed, "world", index), config))
+    return worlds
+
+
+def fingerprint(plan: TournamentPlan, worlds: list[PlannedWorld]) -> str:
+    """Changes when the plan would play other worlds, be it by other options or by another scml."""
+    shape = {"plan": asdict(plan), "worlds": [world.summary() for world in worlds]}
+    return hashlib.sha256(json.dumps(shape, sort_keys=True).encode()).hexdigest()

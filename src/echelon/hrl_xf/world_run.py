@@ -1,0 +1,188 @@
+"""One planned world: build it, let its agents record themselves, play it, and put the results on disk.
+
+`play_and_save` runs in a worker. It writes the logs first and the result last, each beside and then renamed, so a
+world either has a whole result or counts as not played.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import gzip
+import re
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from negmas.tournaments.tournaments import AgentStats, WorldSetRunStats
+from scml.utils import balance_calculator_std
+
+from echelon.hrl_xf import tracker
+from echelon.hrl_xf.lean_world import lean_std_world_generator
+from echelon.hrl_xf.schema import AgentLog, encode_log
+from echelon.hrl_xf.tournament import PlannedWorld
+from echelon.runtime.files import write_atomic
+from echelon.runtime.seeding import seed_everything
+
+LOGS = "tracker_logs"
+WORLDS = "worlds"
+
+
+class WorldResult(msgspec.Struct, frozen=True, kw_only=True):
+    """worlds/<index>.json: what is left of a world once it has been played."""
+
+    format_version: int = 1
+    index: int
+    world_id: str
+    config_id: str
+    seed: int
+    seconds: float
+    days: int
+    factories: int
+    contracts: int
+    log_files: list[str]
+    log_bytes: int
+    tracker_failures: int
+    scores: list[dict[str, Any]]
+    world_stats: dict[str, Any]
+    agent_stats: list[dict[str, Any]]
+    type_stats: list[dict[str, Any]]
+    daily: dict[str, list[float]]
+    """the world's own statistics by day"""
+    contract_table: list[dict[str, Any]]
+
+
+def play(planned: PlannedWorld, track: tuple[str, ...]) -> Any:
+    """Build and play the world; its agents of the named classes are tracked. Returns the ended world."""
+    seed_everything(planned.seed)
+    world = lean_std_world_generator(**planned.config)
+    tracker.attach(world, track)
+    seed_everything(planned.seed)
+    world.run()
+    return world
+
+
+def logs_of(world: Any, planned: PlannedWorld) -> list[AgentLog]:
+    """The logs of all tracked agents of an ended world."""
+    logs = []
+    for adapter in world.non_system_agents:
+        agent = adapter.adapted_object
+        if isinstance(agent, tracker.TrackedAgent):
+            ids = {"world_id": planned.world_id, "config_id": planned.config_id, "seed": planned.seed}
+            logs.append(agent.echelon_recorder.finish(agent, **ids))
+    return logs
+
+
+def result_path(output_dir: Path, index: int) -> Path:
+    return output_dir / WORLDS / f"{index:05d}.json"
+
+
+def read_result(path: Path) -> WorldResult:
+    return msgspec.json.decode(path.read_bytes(), type=WorldResult)
+
+
+def play_and_save(planned: PlannedWorld, output_dir: Path, track: tuple[str, ...], compress: bool) -> WorldResult:
+    """Play a world and write its logs and, last of all, its result."""
+    started = time.perf_counter()
+    world = play(planned, track)
+    logs = logs_of(world, planned)
+    files, size = _write_logs(logs, output_dir / LOGS, compress)
+    result = _result(world, planned, files, size, sum(log.stats.tracker_failures for log in logs), started)
+    write_atomic(result_path(output_dir, planned.index), msgspec.json.encode(result))
+    return result
+
+
+def _write_logs(logs: list[AgentLog], folder: Path, compress: bool) -> tuple[list[str], int]:
+    files, size = [], 0
+    for log in logs:
+        raw = encode_log(log)
+        agent = re.sub(r"[^\w.@-]", "-", log.agent_id)
+        name = f"agent_{agent}_world_{log.world_id}.json"
+        if compress:
+            name, raw = name + ".gz", gzip.compress(raw, compresslevel=6, mtime=0)
+        write_atomic(folder / name, raw)
+        files.append(name)
+        size += len(raw)
+    return files, size
+
+
+def _result(
+    world: Any, planned: PlannedWorld, files: list[str], size: int, tracker_failures: int, started: float
+) -> WorldResult:
+    outcome = balance_calculator_std([world], {}, False)
+    scores = [
+        {"agent_name": name, "agent_id": id_, "agent_type": kind, "score": float(score), "world": planned.world_id}
+        for name, id_, kind, score in zip(outcome.names, outcome.ids, outcome.types, outcome.scores, strict=True)
+    ]
+    kinds = {aid: agent.type_name for aid, agent in world.agents.items()}
+    return WorldResult(
+        index=planned.index,
+        world_id=planned.world_id,
+        config_id=planned.config_id,
+        seed=planned.seed,
+        seconds=time.perf_counter() - started,
+        days=world.current_step,
+        factories=len(world.non_system_agents),
+        contracts=len(world.saved_contracts),
+        log_files=files,
+        log_bytes=size,
+        tracker_failures=tracker_failures,
+        scores=scores,
+        world_stats=_world_stats(world, planned),
+        agent_stats=_counts(world, lambda aid: aid).to_record(planned.world_id, "agent"),
+        type_stats=_counts(world, lambda aid: kinds[aid]).to_record(planned.world_id, "type"),
+        daily={k: [float(x) for x in v] for k, v in world.stats.items() if world.is_basic_stat(k)},
+        contract_table=[_contract_row(c, planned.world_id) for c in world.saved_contracts],
+    )
+
+
+_CONTRACT_COLUMNS = ("seller", "buyer", "product_name", "quantity", "unit_price", "delivery_time")
+_CONTRACT_DAYS = ("concluded_at", "signed_at", "executed_at", "nullified_at")
+
+
+def _contract_row(contract: dict[str, Any], world_id: str) -> dict[str, Any]:
+    row = {"world": world_id} | {name: _plain(contract[name]) for name in _CONTRACT_COLUMNS}
+    return row | {name: _plain(contract[name]) for name in _CONTRACT_DAYS if name in contract}
+
+
+def _plain(value: Any) -> Any:
+    """numpy scalars as Python numbers; they print the same."""
+    return value.item() if hasattr(value, "item") else value
+
+
+def _counts(world: Any, key: Callable[[str], str]) -> AgentStats:
+    """negmas' counters of what agents did, summed by `key(agent id)`."""
+    stats = AgentStats()
+    for field in dataclasses.fields(AgentStats):
+        source = world.agent_exceptions if field.name == "exceptions" else vars(world)[field.name]
+        if field.name.endswith("exceptions"):
+            table: dict[str, Any] = defaultdict(list)
+        else:
+            table = defaultdict(int)
+        for aid in world.agents:
+            table[key(aid)] += list(source[aid]) if field.name.endswith("exceptions") else _plain(source[aid])
+        setattr(stats, field.name, table)
+    return stats
+
+
+def _world_stats(world: Any, planned: PlannedWorld) -> dict[str, Any]:
+    totals = _counts(world, lambda _: "all")
+    stats = WorldSetRunStats(
+        name=planned.world_id,
+        planned_n_steps=world.n_steps,
+        executed_n_steps=world.current_step,
+        execution_time=float(world.frozen_time),
+        simulation_exceptions=[(day, e) for day, e in world.simulation_exceptions.items() if e],
+        contract_exceptions=[(day, e) for day, e in world.contract_exceptions.items() if e],
+        mechanism_exceptions=[(day, e) for day, e in world.mechanism_exceptions.items() if e],
+        n_agent_exceptions=len(totals.exceptions["all"]),
+        n_negotiator_exceptions=len(totals.negotiator_exceptions["all"]),
+        mean_agent_time=float(totals.times["all"]) / max(1, len(world.agents)),
+    )
+    for field in dataclasses.fields(AgentStats):
+        name = f"n_{field.name}"
+        if name in vars(stats) and not field.name.endswith("exceptions"):
+            setattr(stats, name, vars(totals)[field.name]["all"])
+    return vars(stats)

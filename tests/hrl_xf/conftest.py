@@ -1,0 +1,48 @@
+"""Small real worlds for the tests of this folder."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from scml.std import SCML2024StdWorld
+
+from echelon.hrl_xf.roster import agent_class
+
+World = Any
+MakeWorld = Callable[..., World]
+
+
+def stock_world(
+    agents: Sequence[str | type[Any]], *, seed: int = 1, n_steps: int = 8, levels: int = 2, per_level: int = 3
+) -> World:
+    """A stock scml world with the given agents in order, one a factory, repeated as needed."""
+    random.seed(seed)
+    np.random.seed(seed)
+    n = levels * per_level
+    types = [agent_class(a) if isinstance(a, str) else a for a in agents]
+    config = SCML2024StdWorld.generate(
+        agent_types=[types[i % len(types)] for i in range(n)],
+        agent_processes=[i // per_level for i in range(n)],
+        n_processes=levels,
+        n_steps=n_steps,
+        random_agent_types=False,
+    )
+    world = SCML2024StdWorld(**config)
+    random.seed(seed)
+    np.random.seed(seed)
+    return world
+
+
+@pytest.fixture
+def make_world() -> MakeWorld:
+    return stock_world
+
+
+def contracts_of(world: World) -> list[tuple[Any, ...]]:
+    """What was signed, in a form that can be compared."""
+    names = ("seller", "buyer", "quantity", "unit_price", "delivery_time", "concluded_at", "signed_at")
+    return sorted(tuple(c[name] for name in names) for c in world.saved_contracts)
