@@ -170,7 +170,7 @@ def _clipped(x: Floats, ranges: Floats) -> NDArray[np.float32]:
 
 
 def _initial_balance(day: DayBatch) -> Floats:
-    return np.where(day.initial_balance > 0, day.initial_balance, 1.0)
+    return np.maximum(day.initial_balance, 1.0)  # a broke agent still has features
 
 
 def _static(day: DayBatch) -> NDArray[np.float32]:
