@@ -13,7 +13,7 @@ from __future__ import annotations
 import functools
 import importlib
 import traceback
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection
 from typing import Any
 
 from negmas.sao import SAOSyncController
@@ -164,20 +164,20 @@ def base_class(cls: type[Any]) -> type[Any]:
     return cls.__bases__[1] if issubclass(cls, TrackedAgent) else cls
 
 
-def attach(world: Any, names: Iterable[str] | None = None) -> int:
-    """Make agents of a world that has not begun record themselves; all, or those of the named classes.
+def attach(world: Any, names: Collection[str] | None = None, skip: Collection[str] = ()) -> int:
+    """Make agents of a world that has not begun record themselves: all, or those of the named classes.
 
-    The agents keep their identity, names and types: only their class becomes its tracked subclass.
+    Agents keep their identity, names and types: only their class becomes its tracked subclass. `skip` holds ids of
+    agents to leave alone. Returns how many record themselves.
     """
-    wanted = None if names is None else set(names)
     count = 0
     for adapter in world.non_system_agents:
         agent = adapter.adapted_object
         cls = type(agent)
-        if isinstance(agent, TrackedAgent):
-            count += 1
-        elif wanted is None or cls.__name__ in wanted or f"{cls.__module__}.{cls.__name__}" in wanted:
+        if adapter.id in skip or not (names is None or cls.__name__ in names):
+            continue
+        if not isinstance(agent, TrackedAgent):
             agent.__class__ = tracked(cls)
             agent.echelon_recorder = _new_recorder(cls)
-            count += 1
+        count += 1
     return count
