@@ -19,7 +19,9 @@ def test_a_full_disk_fails_worlds_and_leaves_no_half_log(tmp_path: Path) -> None
     worlds, params = plan_worlds(plan)
     open_collection(tmp_path, OPTIONS, plan, worlds, params)
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, hard))  # files may not grow beyond this, as if the disk were full
+    resource.setrlimit(
+        resource.RLIMIT_FSIZE, (20_000, hard)
+    )  # files may not grow beyond this, as if the disk were full
     try:
         collected = play_missing(worlds, worlds, OPTIONS, tmp_path)
     finally:

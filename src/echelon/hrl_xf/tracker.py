@@ -16,6 +16,7 @@ import traceback
 from collections.abc import Callable, Collection
 from typing import Any
 
+from negmas import ResponseType
 from negmas.sao import SAOSyncController
 
 from echelon.hrl_xf import roster
@@ -62,18 +63,24 @@ class TrackedAgent:
         super().step()  # type: ignore[misc]
 
     def propose(self, negotiator_id: str, state: Any, *args: Any, **kwargs: Any) -> Any:
-        recorder = self.echelon_recorder
-        with recorder.asked(state) as outermost:
+        recorder, outermost = self.echelon_recorder, False
+        recorder.ask(state)
+        try:
             offer = super().propose(negotiator_id, state, *args, **kwargs)  # type: ignore[misc]
+        finally:
+            outermost = recorder.asked()
         if outermost:
             _proposed(recorder, negotiator_id, state, offer)
         return offer
 
     def respond(self, negotiator_id: str, state: Any, *args: Any, **kwargs: Any) -> Any:
-        recorder = self.echelon_recorder
-        with recorder.asked(state) as outermost:
+        recorder, outermost = self.echelon_recorder, False
+        recorder.ask(state)
+        try:
             response = super().respond(negotiator_id, state, *args, **kwargs)  # type: ignore[misc]
-        if outermost:
+        finally:
+            outermost = recorder.asked()
+        if outermost and response is not ResponseType.WAIT:
             _responded(recorder, negotiator_id, state, response)
         return response
 
@@ -90,17 +97,23 @@ class TrackedSyncAgent(TrackedAgent):
     """The same for agents that answer all threads in one call."""
 
     def first_proposals(self) -> Any:
-        recorder = self.echelon_recorder
-        with recorder.deciding() as outermost:
+        recorder, outermost = self.echelon_recorder, False
+        recorder.decide()
+        try:
             proposals = super().first_proposals()  # type: ignore[misc]
+        finally:
+            outermost = recorder.decided()
         if outermost:
             _opened(recorder, proposals)
         return proposals
 
     def counter_all(self, offers: Any, states: Any) -> Any:
-        recorder = self.echelon_recorder
-        with recorder.deciding() as outermost:
+        recorder, outermost = self.echelon_recorder, False
+        recorder.decide()
+        try:
             responses = super().counter_all(offers, states)  # type: ignore[misc]
+        finally:
+            outermost = recorder.decided()
         if outermost:
             _answered(recorder, offers, states, responses)
         return responses
