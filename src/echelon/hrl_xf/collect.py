@@ -24,7 +24,7 @@ from echelon.hrl_xf import history, roster
 from echelon.hrl_xf.evaluation_tables import write_tables
 from echelon.hrl_xf.options import CollectOptions
 from echelon.hrl_xf.tournament import PlannedWorld, TournamentPlan, fingerprint, plan_worlds
-from echelon.hrl_xf.world_run import WorldResult, play_and_save, read_result, result_path
+from echelon.hrl_xf.world_run import LOGS, WORLDS, WorldResult, play_and_save, read_result, result_path
 from echelon.runtime.executors import n_workers
 from echelon.runtime.files import write_json
 from echelon.runtime.progress import WorkProgress, minutes
@@ -149,6 +149,8 @@ def open_collection(
     output_dir: Path, options: CollectOptions, plan: TournamentPlan, worlds: list[PlannedWorld], params: dict[str, Any]
 ) -> None:
     """Write what the collection is, or make sure that it is still the same."""
+    for folder in (LOGS, WORLDS):
+        (output_dir / folder).mkdir(exist_ok=True)
     mark = fingerprint(plan, worlds)
     plan_file = output_dir / "worlds.json"
     if plan_file.exists():
@@ -217,6 +219,7 @@ def play_missing(
                 played += 1
                 progress.done()
                 continue
+            failure.parent.mkdir(exist_ok=True)
             write_json(failure, failure_record(planned, result, output_dir))
             failed.append(f"{unit_name(planned)}: {result.status}: {last_line(result.error)}")
             log.error("%s (details in %s)", failed[-1], failure)

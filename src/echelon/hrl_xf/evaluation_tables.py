@@ -24,21 +24,20 @@ def write_tables(output_dir: Path, results: Sequence[WorldResult], *, detailed: 
         write_csv(output_dir / "world_stats.csv", [r.world_stats for r in results])
         write_csv(output_dir / "agent_stats.csv", [row for r in results for row in r.agent_stats])
         write_csv(output_dir / "type_stats.csv", [row for r in results for row in r.type_stats])
+    write_csv(output_dir / "stats.csv", [row for result in results for row in daily_rows(result)])
+    no_stats = pd.DataFrame()  # ours are written above: negmas 0.16.0 cannot aggregate them with pandas 3
     evaluate_tournament(
-        output_dir, scores=scores, stats=daily_table(results), metric=truncated_mean, recursive=False, compile=False
+        output_dir, scores=scores, stats=no_stats, metric=truncated_mean, recursive=False, compile=False
     )
 
 
-def daily_table(results: Sequence[WorldResult]) -> pd.DataFrame:
-    """All worlds' daily statistics, one row a day."""
-    frames = []
-    for result in results:
-        frame = pd.DataFrame(result.daily)
-        frame["step"] = range(len(frame))
-        frame["world"] = result.world_id
-        frame["path"] = result.config_id
-        frames.append(frame)
-    return pd.concat(frames, ignore_index=True)
+def daily_rows(result: WorldResult) -> list[dict[str, Any]]:
+    """A world's own statistics, one row a day."""
+    days = max((len(values) for values in result.daily.values()), default=0)
+    return [
+        {"world": result.world_id, "step": day} | {k: v[day] for k, v in result.daily.items() if day < len(v)}
+        for day in range(days)
+    ]
 
 
 def write_csv(path: Path, rows: list[dict[str, Any]]) -> None:

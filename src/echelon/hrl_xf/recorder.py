@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from functools import cache
 from importlib.metadata import version
 from typing import Any, NamedTuple
 
@@ -36,6 +35,9 @@ from echelon.hrl_xf.schema import (
 from echelon.hrl_xf.state_builder import OffersMemory, day_state, issues_of
 
 _SERIES = ("balance", "inventory_input", "inventory_output", "profit", "productivity")
+
+
+_version = cache(version)
 
 
 class Thread(NamedTuple):
@@ -94,23 +96,23 @@ class Recorder:
 
     # -- who is asked, and how deep: agents call their own methods, and only the outermost call is a decision --
 
-    @contextmanager
-    def asked(self, state: Any) -> Iterator[bool]:
-        self._ask_depth += 1
-        if self._ask_depth == 1:
+    def ask(self, state: Any) -> None:
+        if self._ask_depth == 0:
             self._asking_state = state
-        try:
-            yield self._ask_depth == 1
-        finally:
-            self._ask_depth -= 1
+        self._ask_depth += 1
 
-    @contextmanager
-    def deciding(self) -> Iterator[bool]:
+    def asked(self) -> bool:
+        """End what `ask` began; True if that was the outermost question."""
+        self._ask_depth -= 1
+        return self._ask_depth == 0
+
+    def decide(self) -> None:
         self._decide_depth += 1
-        try:
-            yield self._decide_depth == 1
-        finally:
-            self._decide_depth -= 1
+
+    def decided(self) -> bool:
+        """End what `decide` began; True if that was the outermost decision."""
+        self._decide_depth -= 1
+        return self._decide_depth == 0
 
     # -- the day's frame --
 
@@ -298,8 +300,8 @@ class Recorder:
             world_id=world_id,
             config_id=config_id,
             seed=seed,
-            scml_version=version("scml"),
-            negmas_version=version("negmas"),
+            scml_version=_version("scml"),
+            negmas_version=_version("negmas"),
             stats=stats,
             time_series={name: [float(getattr(day, name)) for day in closed] for name in _SERIES},
             entries=self.entries,

@@ -22,11 +22,11 @@ Asked = Literal["first_proposals", "counter_all", "respond", "framework"]
 Natural = Annotated[int, Meta(ge=0)]
 
 
-class Record(Struct, frozen=True, forbid_unknown_fields=True):
-    """Base of all structs here: immutable, and an unknown field is an error."""
+class Record(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
+    """Base of the records: immutable, an unknown field is an error, and the garbage collector need not look at them."""
 
 
-class Issues(Record, frozen=True, array_like=True):
+class Issues(Record, frozen=True, gc=False, array_like=True):
     """What may be offered on one side today."""
 
     quantity: Bounds
@@ -34,7 +34,7 @@ class Issues(Record, frozen=True, array_like=True):
     price: Bounds
 
 
-class SeenOffer(Record, frozen=True, array_like=True):
+class SeenOffer(Record, frozen=True, gc=False, array_like=True):
     """An offer a partner made, with the round it was made in."""
 
     time: int
@@ -44,7 +44,7 @@ class SeenOffer(Record, frozen=True, array_like=True):
     rounds: int
 
 
-class OffersSnapshot(Record, frozen=True):
+class OffersSnapshot(Record, frozen=True, gc=False):
     """Offers partners made during *yesterday's* negotiations: all that a decision at dawn can know."""
 
     buy: list[SeenOffer]
@@ -53,7 +53,7 @@ class OffersSnapshot(Record, frozen=True):
     """in threads where the agent sells"""
 
 
-class Commitments(Record, frozen=True):
+class Commitments(Record, frozen=True, gc=False):
     """What is signed and not yet executed, by days ahead (index 0 is today).
 
     Today's exogenous contract is a commitment like any other and is included at index 0.
@@ -70,7 +70,7 @@ class Commitments(Record, frozen=True):
             raise ValueError(f"commitments must have one length, got {sorted(lengths)}")
 
 
-class DayState(Record, frozen=True):
+class DayState(Record, frozen=True, gc=False):
     """Everything an agent knows at the start of a day, before any offer of that day exists."""
 
     current_step: Natural
@@ -113,7 +113,7 @@ class DayState(Record, frozen=True):
     offers_snapshot: OffersSnapshot
 
 
-class AgentInitialized(Record, frozen=True):
+class AgentInitialized(Record, frozen=True, gc=False):
     n_steps: int
     n_lines: int
     level: int
@@ -126,7 +126,7 @@ class AgentInitialized(Record, frozen=True):
     agent_type_base_full: str
 
 
-class Decision(Struct, forbid_unknown_fields=True):
+class Decision(Struct, forbid_unknown_fields=True, gc=False):
     """One answer in one thread. Threads answered in one call share `call` and were decided together."""
 
     call: int
@@ -151,7 +151,7 @@ class Decision(Struct, forbid_unknown_fields=True):
     """whether the answer reached the partner (a later call may overtake an answer that was not asked for)"""
 
 
-class NegotiationSuccess(Record, frozen=True):
+class NegotiationSuccess(Record, frozen=True, gc=False):
     mechanism_id: str
     partner: str
     role: Role
@@ -159,7 +159,7 @@ class NegotiationSuccess(Record, frozen=True):
     round: int
 
 
-class NegotiationFailure(Record, frozen=True):
+class NegotiationFailure(Record, frozen=True, gc=False):
     mechanism_id: str
     partner: str
     role: Role
@@ -167,7 +167,7 @@ class NegotiationFailure(Record, frozen=True):
     timedout: bool
 
 
-class ContractEvent(Record, frozen=True):
+class ContractEvent(Record, frozen=True, gc=False):
     """A contract signed or executed; `exogenous` ones were given, not negotiated."""
 
     partner: str
@@ -179,7 +179,7 @@ class ContractEvent(Record, frozen=True):
     exogenous: bool
 
 
-class DayClosed(Record, frozen=True):
+class DayClosed(Record, frozen=True, gc=False):
     """The day's balance sheet, known once contracts are executed and production is done."""
 
     balance: float
@@ -196,47 +196,47 @@ class DayClosed(Record, frozen=True):
     profit: float
 
 
-class _Entry(Struct, tag_field="event", kw_only=True, forbid_unknown_fields=True):
+class _Entry(Struct, tag_field="event", kw_only=True, forbid_unknown_fields=True, gc=False):
     day: int
     category: str
 
 
-class AgentInitializedEntry(_Entry, tag="agent_initialized", kw_only=True):
+class AgentInitializedEntry(_Entry, tag="agent_initialized", kw_only=True, gc=False):
     data: AgentInitialized
     category: Literal["agent"] = "agent"
 
 
-class DailyStatusEntry(_Entry, tag="daily_status", kw_only=True):
+class DailyStatusEntry(_Entry, tag="daily_status", kw_only=True, gc=False):
     data: DayState
     category: Literal["state"] = "state"
 
 
-class DayClosedEntry(_Entry, tag="day_closed", kw_only=True):
+class DayClosedEntry(_Entry, tag="day_closed", kw_only=True, gc=False):
     data: DayClosed
     category: Literal["state"] = "state"
 
 
-class DecisionEntry(_Entry, tag="decision", kw_only=True):
+class DecisionEntry(_Entry, tag="decision", kw_only=True, gc=False):
     data: Decision
     category: Literal["negotiation"] = "negotiation"
 
 
-class NegotiationSuccessEntry(_Entry, tag="negotiation_success", kw_only=True):
+class NegotiationSuccessEntry(_Entry, tag="negotiation_success", kw_only=True, gc=False):
     data: NegotiationSuccess
     category: Literal["negotiation"] = "negotiation"
 
 
-class NegotiationFailureEntry(_Entry, tag="negotiation_failure", kw_only=True):
+class NegotiationFailureEntry(_Entry, tag="negotiation_failure", kw_only=True, gc=False):
     data: NegotiationFailure
     category: Literal["negotiation"] = "negotiation"
 
 
-class ContractSignedEntry(_Entry, tag="contract_signed", kw_only=True):
+class ContractSignedEntry(_Entry, tag="contract_signed", kw_only=True, gc=False):
     data: ContractEvent
     category: Literal["contract"] = "contract"
 
 
-class ContractExecutedEntry(_Entry, tag="contract_executed", kw_only=True):
+class ContractExecutedEntry(_Entry, tag="contract_executed", kw_only=True, gc=False):
     data: ContractEvent
     category: Literal["contract"] = "contract"
 
@@ -253,7 +253,7 @@ Entry = (
 )
 
 
-class LogStats(Record, frozen=True):
+class LogStats(Record, frozen=True, gc=False):
     """Totals of a log, so that a summary need not read the entries."""
 
     days: int

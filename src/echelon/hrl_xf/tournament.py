@@ -85,10 +85,7 @@ def _fair_assigner(config: list[Config], max_n_worlds: int | None, **kwargs: Any
     Given a limit, scml 0.8.4 repeats one and the same assignment; without one it rotates. So ask for as many whole
     rotations as fit the limit: then every competitor sits in every seat equally often.
     """
-    if max_n_worlds is None:
-        rotations = 1
-    else:
-        rotations = max_n_worlds // len(kwargs["competitors"])
+    rotations = 1 if max_n_worlds is None else max_n_worlds // len(kwargs["competitors"])
     return [
         world
         for _ in range(rotations)
@@ -150,5 +147,7 @@ def _named(plan: TournamentPlan, configs: list[Config]) -> list[PlannedWorld]:
 
 def fingerprint(plan: TournamentPlan, worlds: list[PlannedWorld]) -> str:
     """Changes when the plan would play other worlds, be it by other options or by another scml."""
-    shape = {"plan": asdict(plan), "worlds": [world.summary() for world in worlds]}
-    return hashlib.sha256(json.dumps(shape, sort_keys=True).encode()).hexdigest()
+    exact = {w.config_id: w.config["world_params"]["__exact_params"] for w in worlds}
+    worth = {name: {k: v for k, v in params.items() if k != "name"} for name, params in exact.items()}
+    shape = {"plan": asdict(plan), "worlds": [world.summary() for world in worlds], "configurations": worth}
+    return hashlib.sha256(json.dumps(shape, sort_keys=True, default=str).encode()).hexdigest()

@@ -13,9 +13,10 @@ from __future__ import annotations
 import functools
 import importlib
 import traceback
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection
 from typing import Any
 
+from negmas import ResponseType
 from negmas.sao import SAOSyncController
 
 from echelon.hrl_xf import roster
@@ -62,18 +63,24 @@ class TrackedAgent:
         super().step()  # type: ignore[misc]
 
     def propose(self, negotiator_id: str, state: Any, *args: Any, **kwargs: Any) -> Any:
-        recorder = self.echelon_recorder
-        with recorder.asked(state) as outermost:
+        recorder, outermost = self.echelon_recorder, False
+        recorder.ask(state)
+        try:
             offer = super().propose(negotiator_id, state, *args, **kwargs)  # type: ignore[misc]
+        finally:
+            outermost = recorder.asked()
         if outermost:
             _proposed(recorder, negotiator_id, state, offer)
         return offer
 
     def respond(self, negotiator_id: str, state: Any, *args: Any, **kwargs: Any) -> Any:
-        recorder = self.echelon_recorder
-        with recorder.asked(state) as outermost:
+        recorder, outermost = self.echelon_recorder, False
+        recorder.ask(state)
+        try:
             response = super().respond(negotiator_id, state, *args, **kwargs)  # type: ignore[misc]
-        if outermost:
+        finally:
+            outermost = recorder.asked()
+        if outermost and response is not ResponseType.WAIT:
             _responded(recorder, negotiator_id, state, response)
         return response
 
@@ -90,17 +97,23 @@ class TrackedSyncAgent(TrackedAgent):
     """The same for agents that answer all threads in one call."""
 
     def first_proposals(self) -> Any:
-        recorder = self.echelon_recorder
-        with recorder.deciding() as outermost:
+        recorder, outermost = self.echelon_recorder, False
+        recorder.decide()
+        try:
             proposals = super().first_proposals()  # type: ignore[misc]
+        finally:
+            outermost = recorder.decided()
         if outermost:
             _opened(recorder, proposals)
         return proposals
 
     def counter_all(self, offers: Any, states: Any) -> Any:
-        recorder = self.echelon_recorder
-        with recorder.deciding() as outermost:
+        recorder, outermost = self.echelon_recorder, False
+        recorder.decide()
+        try:
             responses = super().counter_all(offers, states)  # type: ignore[misc]
+        finally:
+            outermost = recorder.decided()
         if outermost:
             _answered(recorder, offers, states, responses)
         return responses
@@ -164,20 +177,20 @@ def base_class(cls: type[Any]) -> type[Any]:
     return cls.__bases__[1] if issubclass(cls, TrackedAgent) else cls
 
 
-def attach(world: Any, names: Iterable[str] | None = None) -> int:
-    """Make agents of a world that has not begun record themselves; all, or those of the named classes.
+def attach(world: Any, names: Collection[str] | None = None, skip: Collection[str] = ()) -> int:
+    """Make agents of a world that has not begun record themselves: all, or those of the named classes.
 
-    The agents keep their identity, names and types: only their class becomes its tracked subclass.
+    Agents keep their identity, names and types: only their class becomes its tracked subclass. `skip` holds ids of
+    agents to leave alone. Returns how many record themselves.
     """
-    wanted = None if names is None else set(names)
     count = 0
     for adapter in world.non_system_agents:
         agent = adapter.adapted_object
         cls = type(agent)
-        if isinstance(agent, TrackedAgent):
-            count += 1
-        elif wanted is None or cls.__name__ in wanted or f"{cls.__module__}.{cls.__name__}" in wanted:
+        if adapter.id in skip or not (names is None or cls.__name__ in names):
+            continue
+        if not isinstance(agent, TrackedAgent):
             agent.__class__ = tracked(cls)
             agent.echelon_recorder = _new_recorder(cls)
-            count += 1
+        count += 1
     return count

@@ -55,10 +55,11 @@ class WorldResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def play(planned: PlannedWorld, track: tuple[str, ...]) -> Any:
-    """Build and play the world; its agents of the named classes are tracked. Returns the ended world."""
+    """Build and play the world; competitors of the named classes are tracked. Returns the ended world."""
     seed_everything(planned.seed)
     world = lean_std_world_generator(**planned.config)
-    tracker.attach(world, track)
+    seats = zip(world.non_system_agents, planned.config["is_default"], strict=True)
+    tracker.attach(world, track, skip={agent.id for agent, fills_up in seats if fills_up})
     seed_everything(planned.seed)
     world.run()
     return world
