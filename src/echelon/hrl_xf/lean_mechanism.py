@@ -32,8 +32,14 @@ WAIT, LEAVE = ResponseType.WAIT, ResponseType.LEAVE
 
 _state_values = attrgetter(*(field.name for field in attrs.fields(SAOState)))
 
-_HOOKS = ["before_join", "after_join", "join", "create_negotiator", "make_negotiator", "add_negotiator", "kill_negotiator", "call", "propose_", "respond_", "on_round_start", "on_round_end", "on_partner_proposal", "on_partner_response", "on_mechanism_error", "on_leave", "on_notification", "on_negotiator_entered", "on_negotiator_left", "on_negotiator_didnot_enter"]  # what the stock mechanism may call on an agent beyond propose, respond and the start and end of a negotiation
-_BASE_HOOKS = {name: getattr(OneShotAgent, name, None) for name in _HOOKS}  # None: not there, so must stay not there
+_HOOKS = (
+    "before_join after_join join create_negotiator make_negotiator add_negotiator kill_negotiator call "
+    "propose_ respond_ on_round_start on_round_end on_partner_proposal on_partner_response on_mechanism_error "
+    "on_leave on_notification on_negotiator_entered on_negotiator_left on_negotiator_didnot_enter"
+)  # what the stock mechanism may call on an agent besides propose, respond and the start and end of a negotiation
+_BASE_HOOKS = {
+    name: getattr(OneShotAgent, name, None) for name in _HOOKS.split()
+}  # None: not there, so must stay not there
 
 
 def is_plain(agent: OneShotAgent) -> bool:

@@ -7,8 +7,8 @@ Left out: the flat record of each negotiation, daily tables, edges, log lines, e
 wall-clock limits (nothing stops a slow agent: whoever plays the world must watch over its time).
 
 Made reproducible where the stock world is not: entities and unsigned contracts keep their order of arrival (stock: sets
-ordered by memory address and by random id), ids of negotiations and contracts are numbers, `time` is 0.0 and
-`relative_time` counts days only. `times` holds the seconds each agent used in total.
+ordered by memory address and by random id), ids of negotiations and contracts are numbers, and the clock stands still
+just after the start, so that `relative_time` counts days only. `times` holds the seconds each agent used in total.
 """
 
 from __future__ import annotations
@@ -34,6 +34,9 @@ from scml.std.world import STD_DEFAULT_PARAMS, SCML2024StdWorld
 from echelon.hrl_xf.lean_mechanism import LeanMechanism, LeanNegotiator, is_plain
 
 _MECHANISM = f"{LeanMechanism.__module__}.{LeanMechanism.__qualname__}"
+_CLOCK = 0.05
+"""Seconds the world says have passed, always: a little above 0, because agents compute prices from `relative_time`,
+which is above 0 on the first day of any stock world, and an offer at exactly 0 would be another one."""
 _QUIET: dict[str, Any] = {
     "no_logs": True,
     "log_folder": None,
@@ -111,7 +114,7 @@ class LeanStdWorld(SCML2024StdWorld):  # type: ignore[misc]
 
     @property
     def time(self) -> float:
-        return 0.0
+        return 0.0 if self._start_time is None else _CLOCK
 
     def _make_template(self, settings: dict[str, Any]) -> LeanMechanism | None:
         """The negotiation all others are made from, or None if the settings need the stock way."""
