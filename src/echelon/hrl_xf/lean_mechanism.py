@@ -15,51 +15,25 @@ from __future__ import annotations
 import random
 from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import dataclass
 from operator import attrgetter
 from time import perf_counter
 from typing import Any
 
 import attrs
 from negmas.gb.common import ResponseType
+from negmas.outcomes import make_os
 from negmas.outcomes.common import ExtendedOutcome
 from negmas.outcomes.outcome_ops import cast_value_types, outcome_types_are_ok
-from negmas.sao import ControlledSAONegotiator, SAOMechanism
+from negmas.sao import SAOMechanism
 from negmas.sao.common import SAONMI, SAOResponse, SAOState
-from scml.oneshot.agent import OneShotAgent
+
+from echelon.hrl_xf.lean_negotiator import LeanNegotiator
 
 ACCEPT, REJECT, END = ResponseType.ACCEPT_OFFER, ResponseType.REJECT_OFFER, ResponseType.END_NEGOTIATION
 WAIT, LEAVE = ResponseType.WAIT, ResponseType.LEAVE
 
 _state_values = attrgetter(*(field.name for field in attrs.fields(SAOState)))
-
-_HOOKS = [
-    "before_join",
-    "after_join",
-    "join",
-    "create_negotiator",
-    "make_negotiator",
-    "add_negotiator",
-    "kill_negotiator",
-    "call",
-    "propose_",
-    "respond_",
-    "on_round_start",
-    "on_round_end",
-    "on_partner_proposal",
-    "on_partner_response",
-    "on_mechanism_error",
-    "on_leave",
-    "on_notification",
-    "on_negotiator_entered",
-    "on_negotiator_left",
-    "on_negotiator_didnot_enter",
-]  # what the stock mechanism may call on an agent beyond propose, respond and the start and end of a negotiation
-_BASE_HOOKS = {name: getattr(OneShotAgent, name, None) for name in _HOOKS}  # None: not there, so must stay not there
-
-
-def is_plain(agent: OneShotAgent) -> bool:
-    """True if the agent leaves every rarely used hook as negmas has it, so that nothing it does can miss the calls."""
-    return all(getattr(type(agent), name, None) is base for name, base in _BASE_HOOKS.items())
 
 
 def copy_state(state: SAOState) -> SAOState:
@@ -67,52 +41,20 @@ def copy_state(state: SAOState) -> SAOState:
     return SAOState(*_state_values(state))
 
 
-class LeanNegotiator(ControlledSAONegotiator):  # type: ignore[misc]
-    """The negotiator of a plain agent: it passes propose and respond on and is fast to make and to read.
+@dataclass(frozen=True)
+class Agenda:
+    """What one day's negotiations about a product share."""
 
-    The stock class looks every attribute up on its controller first. Here ordinary lookup applies, and what is not
-    found is looked up on the controller (`__getattr__`).
-    """
+    issues: Any
+    space: Any
+    n_outcomes: int
+    limits: tuple[int, ...]
+    """Least and greatest quantity, day and price, in this order."""
 
-    __getattribute__ = object.__getattribute__
-    nmi = property(attrgetter("_nmi"))
-
-    def __init__(self, name: str, parent: OneShotAgent, id: str) -> None:
-        fields = self.__dict__
-        fields.update(_NEGOTIATOR_FIELDS)
-        fields["_private_info"] = {}
-        fields["_capabilities"] = dict(_NEGOTIATOR_FIELDS["_capabilities"])
-        fields["_GBNegotiator__received_offer"] = _NEGOTIATOR_FIELDS["_GBNegotiator__received_offer"].copy()
-        fields["_NamedObject__name"], fields["_NamedObject__uuid"] = name, id
-        fields["_Negotiator__parent"] = parent
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("_") or self._Negotiator__parent is None:
-            raise AttributeError(name)
-        return ControlledSAONegotiator.__getattribute__(self, name)
-
-    def propose(self, *args: Any, **kwargs: Any) -> Any:
-        parent = self._Negotiator__parent
-        if parent is None:
-            return super().propose(*args, **kwargs)
-        return parent.propose(*args, negotiator_id=self._NamedObject__uuid, **kwargs)
-
-    def respond(self, *args: Any, **kwargs: Any) -> Any:
-        parent = self._Negotiator__parent
-        if parent is None:
-            return super().respond(*args, **kwargs)
-        return parent.respond(*args, negotiator_id=self._NamedObject__uuid, **kwargs)
-
-    def on_negotiation_start(self, state: SAOState) -> Any:
-        parent = self._Negotiator__parent
-        return None if parent is None else parent.on_negotiation_start(state=state, negotiator_id=self.id)
-
-    def on_negotiation_end(self, state: SAOState) -> Any:
-        parent = self._Negotiator__parent
-        return None if parent is None else parent.on_negotiation_end(state=state, negotiator_id=self.id)
-
-
-_NEGOTIATOR_FIELDS: dict[str, Any] = vars(ControlledSAONegotiator(name="template", id="template"))
+    @classmethod
+    def about(cls, issues: Any) -> Agenda:
+        space = make_os(issues)
+        return cls(issues, space, space.cardinality, tuple(limit for issue in issues for limit in issue.values))
 
 
 class LeanMechanism(SAOMechanism):  # type: ignore[misc]
@@ -120,6 +62,10 @@ class LeanMechanism(SAOMechanism):  # type: ignore[misc]
 
     `serial` numbers the negotiations of a world; it takes the place of random ids, so that equal seeds give equal logs.
     """
+
+    _frozen_neg_list: list[int] | None
+    _last_checked_negotiator: int
+    _limits: tuple[int, ...]
 
     def __init__(self, *, serial: Iterator[int], **kwargs: Any) -> None:
         self._serial = serial
@@ -136,7 +82,7 @@ class LeanMechanism(SAOMechanism):  # type: ignore[misc]
         serial: Iterator[int],
         sides: list[tuple[LeanNegotiator, Any]],
         name: str,
-        outcome_space: Any,
+        agenda: Agenda,
         annotation: dict[str, Any],
     ) -> LeanMechanism:
         """A new negotiation with this one's settings between two plain agents: what `__init__` and `add` would make."""
@@ -148,8 +94,8 @@ class LeanMechanism(SAOMechanism):  # type: ignore[misc]
         new._short, new._rounds, new.spent = True, [], [0.0, 0.0]
         new._nmi_params = self._nmi_params | {
             "id": new.id,
-            "outcome_space": outcome_space,
-            "n_outcomes": outcome_space.cardinality,
+            "outcome_space": agenda.space,
+            "n_outcomes": agenda.n_outcomes,
             "annotation": annotation,
             "_mechanism": new,
         }
@@ -169,8 +115,7 @@ class LeanMechanism(SAOMechanism):  # type: ignore[misc]
             negotiator._role = "negotiator"
             nmi = SAONMI(**(new._nmi_params | {"annotation": dict(annotation)}))
             new._nmis[negotiator.id] = negotiator._nmi = nmi
-        limits = [issue.values for issue in outcome_space.issues]
-        (new._q0, new._q1), (new._t0, new._t1), (new._p0, new._p1) = limits
+        new._limits = agenda.limits
         return new
 
     # Time is steps.
@@ -187,6 +132,13 @@ class LeanMechanism(SAOMechanism):  # type: ignore[misc]
 
     def _add_to_history(self, state4history: SAOState) -> None:
         self._rounds.append(_state_values(state4history))
+
+    def state_for(self, negotiator: LeanNegotiator) -> SAOState:
+        if not self._short:
+            return super().state_for(negotiator)
+        state = copy_state(self._current_state)
+        state.relative_time = min(1.0, (state.step + 1) / (self._internal_nmi.n_steps + 1))
+        return state
 
     def step(self, action: Any = None) -> SAOState:
         if not self._short or action is not None:
@@ -328,7 +280,8 @@ class LeanMechanism(SAOMechanism):  # type: ignore[misc]
         if type(outcome) is tuple and len(outcome) == 3:
             q, t, p = outcome
             if type(q) is int and type(t) is int and type(p) is int:
-                inside = self._q0 <= q <= self._q1 and self._t0 <= t <= self._t1 and self._p0 <= p <= self._p1
+                q0, q1, t0, t1, p0, p1 = self._limits
+                inside = q0 <= q <= q1 and t0 <= t <= t1 and p0 <= p <= p1
                 return response if inside else SAOResponse(response.response, None, response.data)
         if isinstance(outcome, ExtendedOutcome):
             response = SAOResponse(response.response, outcome.outcome, outcome.data)
