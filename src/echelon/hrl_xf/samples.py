@@ -208,7 +208,7 @@ class MicroDataset(Rows[MicroSample]):
 
     @property
     def thread(self) -> Ints:
-        """Row of each decision's thread in the tables, never falling: batches of whole threads are runs of it.  # (N,)"""
+        """Row of each decision's thread in the tables; decisions of one thread stand together.  # (N,)"""
         return self.data.tables.store.take("decision.thread", self.rows)
 
     def batch(self, at: Ints) -> MicroBatch:

@@ -158,7 +158,7 @@ def _fits(out: L1Output, some: Decided, plain: Ints, has_baseline: Bools) -> Int
         (day == ahead) & (out.time_mask[rows, day] == 0),
         q <= out.safe[rows, day],
         out.seller | (q * p <= out.B_free),
-        accepts | ((np.abs(q - plain[:, 0]) <= DELTA_Q) & (np.abs(p - plain[:, 2]) <= DELTA_P)),
+        accepts | ~has_baseline | ((np.abs(q - plain[:, 0]) <= DELTA_Q) & (np.abs(p - plain[:, 2]) <= DELTA_P)),
     ]
     fits = np.stack(bits, axis=-1) @ (1 << np.arange(len(bits)))
     return np.where((some.op == REJECT) | accepts, fits, 0)

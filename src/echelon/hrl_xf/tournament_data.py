@@ -30,7 +30,7 @@ class TournamentData:
         if not records:
             raise ValueError("no log is left to make samples of")
         self.folder, self.records, self.left_out, self.horizon = folder, list(records), list(left_out), horizon
-        self.shards = sorted({record.shard for record in records})
+        self.shards = list(dict.fromkeys(record.shard for record in records))
         store = Store((map_shard(folder / name) for name in self.shards), in_memory)
         self.tables = SampleTables(store, horizon)
         self.goals: NDArray[np.float32] | None = None  # (days of the store, 16); None: all zeros
