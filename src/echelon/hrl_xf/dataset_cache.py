@@ -67,7 +67,7 @@ class LogRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 class Index(msgspec.Struct, frozen=True, kw_only=True):
     format_version: int = CACHE_VERSION
-    feature_version: int = FEATURE_VERSION
+    feature_version: int
     horizon: int
     records: list[LogRecord] = []
 
@@ -131,12 +131,17 @@ class LogCache:
                     if strict and bad:
                         raise BadLog(str(self.data_dir / bad[0].file.path), bad[0].error)
             finally:
-                index = Index(horizon=self.horizon, records=list(records.values()))
+                known = list((self.index() | records).values())  # logs that are gone too: they may come back
+                index = Index(feature_version=FEATURE_VERSION, horizon=self.horizon, records=known)
                 write_atomic(self.folder / INDEX, msgspec.json.encode(index))
         return records
 
     def _saved(self, records: dict[str, LogRecord]) -> bool:
-        return (self.folder / INDEX).exists() and self.index() == records
+        """Whether the index knows all this: then nobody needs the lock, or a cache that can be written."""
+        if not (self.folder / INDEX).exists():
+            return False
+        known = self.index()
+        return all(known.get(path) == record for path, record in records.items())
 
     @contextmanager
     def _building(self) -> Iterator[None]:
