@@ -21,6 +21,7 @@ from echelon.hrl_xf.dataset_summary import logs_of
 from echelon.hrl_xf.l1_safety import compute_l1_baseline
 from echelon.hrl_xf.log_files import find_logs
 from echelon.hrl_xf.split import SPLITS, WorldSplit
+from echelon.hrl_xf.tournament_data import TournamentData
 from tests.hrl_xf.day_examples import same_bits
 from tests.hrl_xf.log_examples import LOGS, PENGUIN_FIRST, put, text_of
 
@@ -38,7 +39,9 @@ macro_ds, micro_ds = load_tournament_data(
 )
 save_samples(macro_ds, micro_ds, "./data/hrlxf_samples", horizon=40)
 """
-    code = snippet.replace("litaagent_std.", "echelon.").replace("./tournament_history/hrl_data_<timestamp>_std", "{logs}")
+    code = snippet.replace("litaagent_std.", "echelon.").replace(
+        "./tournament_history/hrl_data_<timestamp>_std", "{logs}"
+    )
     data = tmp_path / "logs"
     for path in LOGS.rglob("*.gz"):
         (data / path.parent.parent.name).mkdir(parents=True, exist_ok=True)
@@ -161,7 +164,7 @@ def assert_sound(folder: Path, content: bytes) -> bool:
         assert len(record.error) > 10
         assert not list(folder.glob("shard-*"))
         return False
-    data = data_pipeline.TournamentData(folder, [record], 40)
+    data = TournamentData(folder, [record], 40)
     macro, micro = data_pipeline.macro_of(data), data_pipeline.micro_of(data)
     days, b = macro.batch(np.arange(len(macro))), micro.batch(np.arange(len(micro)))
     for array in (days.x_static, days.X_temporal, days.goal, b.tokens, b.baseline, b.safe, b.B_free, b.open_goal):
@@ -181,7 +184,11 @@ def test_the_untouched_log_is_sound(tmp_path: Path) -> None:
 
 
 @FUZZ
-@given(st.lists(st.tuples(st.integers(0, len(TEXT) - 1), st.binary(max_size=4), st.integers(0, 40)), min_size=1, max_size=4))
+@given(
+    st.lists(
+        st.tuples(st.integers(0, len(TEXT) - 1), st.binary(max_size=4), st.integers(0, 40)), min_size=1, max_size=4
+    )
+)
 def test_mutated_bytes_never_crash(tmp_path: Path, edits: list[tuple[int, bytes, int]]) -> None:
     text = TEXT
     for place, new, gone in edits:
@@ -207,7 +214,9 @@ ENTRY_PLACES = [p for p in places(DOCUMENT) if p[0] == "entries"]
 
 @FUZZ
 @given(st.lists(st.tuples(st.sampled_from(ENTRY_PLACES), numbers), min_size=1, max_size=2))
-def test_changed_values_give_an_error_or_sound_samples(tmp_path: Path, changes: list[tuple[tuple[Any, ...], Any]]) -> None:
+def test_changed_values_give_an_error_or_sound_samples(
+    tmp_path: Path, changes: list[tuple[tuple[Any, ...], Any]]
+) -> None:
     """Well-formed JSON with a wrong value somewhere: the schema, the checks, or harmless."""
     document = copy.deepcopy(DOCUMENT)
     for path, value in changes:
@@ -219,7 +228,13 @@ def test_changed_values_give_an_error_or_sound_samples(tmp_path: Path, changes: 
 
 
 @FUZZ
-@given(st.lists(st.tuples(st.integers(0, len(DOCUMENT["entries"]) - 1), st.sampled_from(["drop", "twice", "swap"])), min_size=1, max_size=3))
+@given(
+    st.lists(
+        st.tuples(st.integers(0, len(DOCUMENT["entries"]) - 1), st.sampled_from(["drop", "twice", "swap"])),
+        min_size=1,
+        max_size=3,
+    )
+)
 def test_entries_moved_about_are_noticed(tmp_path: Path, moves: list[tuple[int, str]]) -> None:
     """Stats count the entries and the ledger counts deals, so a missing or doubled decision is never a sample."""
     document = json.loads(TEXT)
@@ -233,5 +248,8 @@ def test_entries_moved_about_are_noticed(tmp_path: Path, moves: list[tuple[int, 
         else:
             entries[at], entries[at + 1] = entries[at + 1], entries[at]
     kinds = [e["event"] for e in entries]
-    same = all(kinds.count(kind) == [e["event"] for e in DOCUMENT["entries"]].count(kind) for kind in ("daily_status", "decision", "negotiation_success"))
+    same = all(
+        kinds.count(kind) == [e["event"] for e in DOCUMENT["entries"]].count(kind)
+        for kind in ("daily_status", "decision", "negotiation_success")
+    )
     assert assert_sound(tmp_path, json.dumps(document).encode()) <= same

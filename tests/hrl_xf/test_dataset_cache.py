@@ -16,7 +16,12 @@ import pytest
 from echelon.hrl_xf import dataset_cache, log_files
 from echelon.hrl_xf.data_pipeline import load_tournament_data, macro_of, micro_of, open_tournament
 from echelon.hrl_xf.dataset_cache import Index, LogCache
-from echelon.hrl_xf.log_files import BadLog, find_logs
+from echelon.hrl_xf.day_batch import FEATURE_VERSION
+from echelon.hrl_xf.log_columns import LogColumns
+from echelon.hrl_xf.log_files import BadLog, find_logs, read_log
+from echelon.hrl_xf.sample_builder import build_tables
+from echelon.hrl_xf.schema import AgentLog
+from echelon.hrl_xf.thread_tables import Tables
 from echelon.hrl_xf.tournament_data import TournamentData
 from tests.hrl_xf.day_examples import same_bits
 from tests.hrl_xf.log_examples import PENGUIN_FIRST, PENGUIN_MIDDLE, log_of, put, text_of
@@ -46,13 +51,23 @@ def assert_same_data(a: TournamentData, b: TournamentData) -> None:
     assert a.fingerprint == b.fingerprint
 
 
+def watch_reading(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Names of the logs that are read from now on, in this process."""
+    read: list[str] = []
+
+    def noted(data_dir: Path, path: str) -> tuple[AgentLog, str]:
+        read.append(path)
+        return read_log(data_dir, path)
+
+    monkeypatch.setattr(dataset_cache, "read_log", noted)
+    return read
+
+
 def test_logs_are_parsed_once_and_new_ones_added(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = filled(tmp_path)
     first = opened(folder)
     before = shards(folder)
-    read: list[str] = []
-    real = dataset_cache.read_log
-    monkeypatch.setattr(dataset_cache, "read_log", lambda d, p: (read.append(p), real(d, p))[1])
+    read = watch_reading(monkeypatch)
     assert_same_data(first, opened(folder))
     assert read == []
     put(folder, "01b", text_of(PENGUIN_MIDDLE))
@@ -96,7 +111,7 @@ def test_another_feature_version_or_horizon_is_built_anew(tmp_path: Path, monkey
     data = opened(folder)
     named = data.fingerprint
     assert macro_of(opened(folder, horizon=20))[0].state_temporal.shape == (21, 10)
-    monkeypatch.setattr(dataset_cache, "FEATURE_VERSION", dataset_cache.FEATURE_VERSION + 1)
+    monkeypatch.setattr(dataset_cache, "FEATURE_VERSION", FEATURE_VERSION + 1)
     newer = opened(folder)
     assert newer.folder != data.folder
     assert newer.fingerprint != named
@@ -168,9 +183,7 @@ def test_killed_in_the_middle_it_goes_on(tmp_path: Path, monkeypatch: pytest.Mon
     survivors = shards(folder)
     assert len(survivors) == 1
     (next(folder.rglob("shard-*")).parent / ".tmp-shard-half").write_bytes(b"x" * 100)
-    read: list[str] = []
-    real = dataset_cache.read_log
-    monkeypatch.setattr(dataset_cache, "read_log", lambda d, p: (read.append(p), real(d, p))[1])
+    read = watch_reading(monkeypatch)
     data = opened(folder)
     assert len(read) == 6  # the killed shard held two
     assert shards(folder).items() >= survivors.items()
@@ -256,12 +269,11 @@ def test_one_log_that_cannot_be_built_does_not_spoil_its_neighbours(
     folder = filled(tmp_path, 3)
     log = log_of(PENGUIN_FIRST)
     put(folder, "01b", msgspec.structs.replace(log, agent_id="cursed"))
-    real = dataset_cache.build_tables
 
-    def build(logs: list[log_files.AgentLog], *args: object) -> object:
+    def build(logs: list[LogColumns], partners: dict[str, int], horizon: int) -> Tables:
         if any(one.agent_id == "cursed" for one in logs):
             raise ValueError("numbers that do not go together")
-        return real(logs, *args)  # type: ignore[arg-type]
+        return build_tables(logs, partners, horizon)
 
     monkeypatch.setattr(dataset_cache, "build_tables", build)
     data = opened(folder)

@@ -32,7 +32,9 @@ def test_sets_must_be_sets() -> None:
         teacher_alpha(np.array([], np.int64), np.array([]))
 
 
-sets = st.lists(st.lists(st.tuples(st.integers(0, 40), st.floats(0.1, 3.0)), min_size=1, max_size=7), min_size=1, max_size=9)
+sets = st.lists(
+    st.lists(st.tuples(st.integers(0, 40), st.floats(0.1, 3.0)), min_size=1, max_size=7), min_size=1, max_size=9
+)
 
 
 @given(sets)

@@ -90,7 +90,9 @@ def test_history_is_what_both_sides_had_said(case: tuple[AgentLog, TournamentDat
     for i, (day, d, place) in enumerate(own_decisions(log)):
         history = tokens.tokens[at[i], : m.history[i]]
         low, high = d.issues.price
-        wanted = [(q, (p - low) / (high - low) if high > low else 0.0, t - day, mine) for (q, t, p), mine in expected[place]]
+        wanted = [
+            (q, (p - low) / (high - low) if high > low else 0.0, t - day, mine) for (q, t, p), mine in expected[place]
+        ]
         assert history == pytest.approx(np.array(wanted, np.float32).reshape(-1, 4))
     assert m.history.max() > 1
     assert len(rows) == len(at)

@@ -15,7 +15,7 @@ from echelon.hrl_xf.goal_backfill import fill_goals
 from echelon.hrl_xf.goals import day_records, goal_mask, goals_of, open_goal
 from echelon.hrl_xf.l4_features import teacher_alpha
 from echelon.hrl_xf.samples import MicroDataset
-from echelon.hrl_xf.schema import AgentLog, DailyStatusEntry, DecisionEntry
+from echelon.hrl_xf.schema import AgentLog, DailyStatusEntry, DecisionEntry, NegotiationSuccessEntry
 from echelon.hrl_xf.state_builder import StateBuilder
 from echelon.hrl_xf.tournament_data import TournamentData
 from tests.hrl_xf.day_examples import same_bits
@@ -158,7 +158,9 @@ def cuts(log: AgentLog, count: int) -> list[int]:
         i
         for i, e in enumerate(entries)
         if isinstance(e, DecisionEntry)
-        and not (isinstance(after := entries[i + 1], DecisionEntry) and (after.day, after.data.call) == (e.day, e.data.call))
+        and not (
+            isinstance(after := entries[i + 1], DecisionEntry) and (after.day, after.data.call) == (e.day, e.data.call)
+        )
     ]
     return [ends[round(x)] for x in np.linspace(0, len(ends) - 1, count)]
 
@@ -208,16 +210,16 @@ def test_the_targets_own_offer_never_stands_in_its_history(tmp_path: Path) -> No
     """Another offer in place of the one sent changes the label, and later histories, but no input of its decision."""
     log = log_of(PENGUIN_MIDDLE)
     marked = log_of(PENGUIN_MIDDLE)
-    agreed = {d for e in log.entries if e.__struct_config__.tag == "negotiation_success" for d in [e.data.mechanism_id]}  # type: ignore[union-attr]
-    places = []
+    agreed = {e.data.mechanism_id for e in log.entries if isinstance(e, NegotiationSuccessEntry)}
     last: dict[str, int] = {}
-    for i, e in enumerate(marked.entries):
-        if isinstance(e, DecisionEntry) and e.data.answer == "REJECT" and e.data.sent and e.data.mechanism_id not in agreed:
-            last[e.data.mechanism_id] = i
-    for i in last.values():
-        q, t, p = marked.entries[i].data.counter_offer  # type: ignore[union-attr, misc]
-        marked.entries[i].data.counter_offer = (q % 30 + 1, t, p)  # type: ignore[union-attr, misc]
-        places.append(i)
+    decisions = {i: e.data for i, e in enumerate(marked.entries) if isinstance(e, DecisionEntry)}
+    for i, d in decisions.items():
+        if d.counter_offer is not None and d.sent and d.mechanism_id not in agreed:
+            last[d.mechanism_id] = i
+    places = list(last.values())
+    for i in places:
+        q, t, p = decisions[i].counter_offer or (0, 0, 0)
+        decisions[i].counter_offer = (q % 30 + 1, t, p)
     assert len(places) > 50
     one, other = micro_of(data_of(tmp_path / "a", [log])), micro_of(data_of(tmp_path / "b", [marked]))
     a, b = (inputs_and_labels(ds, np.arange(len(ds))) for ds in (one, other))

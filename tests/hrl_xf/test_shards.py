@@ -35,7 +35,8 @@ def test_compact_keeps_every_bit(column: NDArray[Any]) -> None:
     ("values", "dtype"),
     [
         ([0.0, 255.0], np.uint8), ([-1.0, 7.0], np.int8), ([0.5, 2.0], np.float16), ([0.1], np.float64),
-        ([float(np.float32(0.1))], np.float32), ([0.0, 70000.0], np.uint32), ([-0.0], np.float64), ([2.0**40], np.float32),
+        ([float(np.float32(0.1))], np.float32), ([0.0, 70000.0], np.uint32),
+        ([-0.0], np.float64), ([2.0**40], np.float32),
     ],
 )  # fmt: skip
 def test_compact_takes_the_narrowest(values: list[float], dtype: type[np.generic]) -> None:

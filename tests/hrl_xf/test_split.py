@@ -14,7 +14,9 @@ from echelon.hrl_xf.split import SPLITS, WorldSplit, world_split
 CONFIGS = [f"s0-c{i:04d}" for i in range(40)]
 
 
-def split_of(folder: Path, configs: list[str], val: float = 0.2, test: float = 0.1, seed: int = 0, **kw: bool) -> WorldSplit:
+def split_of(
+    folder: Path, configs: list[str], val: float = 0.2, test: float = 0.1, seed: int = 0, **kw: bool
+) -> WorldSplit:
     return world_split(folder, configs, val_ratio=val, test_ratio=test, seed=seed, **kw)
 
 
@@ -49,7 +51,9 @@ def test_other_ratios_or_another_seed_are_an_error_or_asked_for(
     assert split_of(tmp_path, CONFIGS, **change) == anew  # type: ignore[arg-type]
 
 
-def test_few_configurations_fill_every_split_as_soon_as_they_can(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_few_configurations_fill_every_split_as_soon_as_they_can(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     assert [len(split_of(tmp_path / "3", CONFIGS[:3], 0.1, 0.05).of(s)) for s in SPLITS] == [1, 1, 1]
     assert [len(split_of(tmp_path / "6", CONFIGS[:6], 0.1, 0.05).of(s)) for s in SPLITS] == [4, 1, 1]
     assert [len(split_of(tmp_path / "0", CONFIGS[:6], 0.0, 0.0).of(s)) for s in SPLITS] == [6, 0, 0]

@@ -22,8 +22,8 @@ from safetensors.numpy import save as save_arrays
 from echelon.hrl_xf.dataset_cache import LogCache, LogRecord
 from echelon.hrl_xf.day_batch import Ints
 from echelon.hrl_xf.goal_backfill import check_goal_options, fill_goals
-from echelon.hrl_xf.l1_safety import compute_l1_baseline_offline
 from echelon.hrl_xf.goals import reconstruct_l2_goals
+from echelon.hrl_xf.l1_safety import compute_l1_baseline_offline
 from echelon.hrl_xf.log_files import BadLog, find_logs, listing, match_agent
 from echelon.hrl_xf.samples import L4Dataset, L4DistillSample, MacroDataset, MacroSample, MicroDataset, MicroSample
 from echelon.hrl_xf.shards import IN_MEMORY, compact

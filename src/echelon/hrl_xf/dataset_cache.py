@@ -17,6 +17,7 @@ import logging
 import secrets
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 
 import msgspec
@@ -149,7 +150,9 @@ class LogCache:
             self.folder.mkdir(parents=True, exist_ok=True)
             lock = (self.folder / ".lock").open("w")
         except OSError as error:
-            raise OSError(f"the cache {self.folder} cannot be written ({error.strerror}); give another cache_dir") from error
+            raise OSError(
+                f"the cache {self.folder} cannot be written ({error.strerror}); give another cache_dir"
+            ) from error
         with lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -165,7 +168,9 @@ class LogCache:
         size = max(1, min(SHARD_LOGS, -(-len(missing) // (2 * workers))))
         groups = [missing[i : i + size] for i in range(0, len(missing), size)]
         tasks = [
-            Task(f"logs {group[0].path} to {group[-1].path}", (str(self.data_dir), group, str(self.folder), self.horizon))
+            Task(
+                f"logs {group[0].path} to {group[-1].path}", (str(self.data_dir), group, str(self.folder), self.horizon)
+            )
             for group in groups
         ]
         by_name = dict(zip((task.name for task in tasks), groups, strict=True))
@@ -230,7 +235,7 @@ def _placed(records: list[LogRecord], tables: Tables, shard: str, at: dict[str, 
     }
     for table, logs in owner.items():
         edges = logs.searchsorted(range(len(records) + 1)).tolist()
-        spans[table] = [(at[table] + a, b - a) for a, b in zip(edges, edges[1:], strict=False)]
+        spans[table] = [(at[table] + a, b - a) for a, b in pairwise(edges)]
     return [
         msgspec.structs.replace(
             record,

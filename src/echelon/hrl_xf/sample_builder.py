@@ -137,15 +137,11 @@ def _goals(days: DayBatch, ledgers: Ledger, first_ledger: Ints, decided: Decided
     last = np.zeros(int(decided.thread.max(initial=-1)) + 1, np.int64) - 1
     last[decided.thread[said]] = said  # of equal threads the last assignment stays
     mine = decided.take(np.sort(last[last >= 0]))
-    own = Offers(
-        mine.day, mine.seller == 1, mine.ahead, mine.quantity, mine.price, np.zeros_like(mine.day)
-    )
+    own = Offers(mine.day, mine.seller == 1, mine.ahead, mine.quantity, mine.price, np.zeros_like(mine.day))
     return reconstruct_l2_goals(days, at_dusk, seen, own)
 
 
-def _put_ledgers(
-    tables: Tables, layer: L1SafetyLayer, days: DayBatch, ledgers: Ledger, first_ledger: Ints
-) -> L1Output:
+def _put_ledgers(tables: Tables, layer: L1SafetyLayer, days: DayBatch, ledgers: Ledger, first_ledger: Ints) -> L1Output:
     """Limits and baselines after each deal; returns L1's view of them, buyer and seller in turn."""
     width = int(min(days.horizon.max(initial=0), days.H)) + 1  # beyond it nothing can be agreed
     day = np.repeat(np.arange(len(days)), np.diff(np.append(first_ledger, len(ledgers.step))))

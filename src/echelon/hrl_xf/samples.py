@@ -335,5 +335,3 @@ def _padded(values: NDArray[Any], mask: Bools) -> NDArray[Any]:
     out = np.zeros((*mask.shape, *values.shape[1:]), values.dtype)
     out[mask] = values
     return out
-
-

@@ -1,4 +1,4 @@
-"""Tables of what happens within a day: threads, tokens, decisions with L1's view of them, and sets (see sample_builder).
+"""Tables of what happens within a day: threads, tokens, decisions with L1's view of them, and sets.
 
 The offers of a thread are stored once; a decision sees the first `history` of them, and its own offer comes after. So
 one causal pass over a thread serves all its decisions.
