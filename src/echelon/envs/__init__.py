@@ -1,0 +1,1 @@
+"""Environments as dense arrays over many worlds at once. Start with `vector.py`; make one with `make.make_vector_env`."""
