@@ -1,1 +1,1 @@
-"""Environments as dense arrays over many worlds at once. Start with `vector.py`; make one with `make.make_vector_env`."""
+"""Environments as dense arrays over many worlds. Start with `vector.py`; `make.make_vector_env` makes one by name."""

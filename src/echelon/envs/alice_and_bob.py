@@ -5,7 +5,7 @@ The team gets reward 1 once, at the step when the second diamond is collected, a
 to its fixed horizon all the same: if success ended it, a policy that merely pays a cost for every step would learn to
 finish in order to stop paying (option `terminate_on_success` to see that).
 
-A world is two small integers, where the agents stand (`pair`) and what they hold (`held`); a step is two table look-ups.
+A world is two small integers: where the agents stand (`pair`) and what they hold (`held`). A step is two look-ups.
 """
 
 from __future__ import annotations
@@ -34,8 +34,9 @@ def _moves() -> Array:
     """Where each action leads from each cell; walls block."""
     rows, columns = np.divmod(np.arange(CELLS)[:, None], SIDE)  # (64, 1)
     steps = np.array(ACTIONS)
-    row = np.clip(rows + steps[:, 0], 0, SIDE - 1)
-    return row * SIDE + np.clip(columns + steps[:, 1], 0, SIDE - 1)  # (64, 5)
+    row: Array = np.clip(rows + steps[:, 0], 0, SIDE - 1)
+    column: Array = np.clip(columns + steps[:, 1], 0, SIDE - 1)
+    return row * SIDE + column  # (64, 5)
 
 
 def _pair_moves() -> Array:
@@ -110,16 +111,14 @@ class AliceAndBob(DenseEnv):
     def _arrays(self) -> dict[str, Array]:
         return {"pair": self.pair, "held": self.held}
 
-    def render(self, world: int = 0) -> NDArray[np.uint8]:
+    def render(self, world: int = 0, colours: Sequence[str] | None = None) -> NDArray[np.uint8]:
         from echelon.envs.alice_and_bob_render import draw_room
 
         alice, bob = divmod(int(self.pair[world]), CELLS)
         caption = f"step {self.step_count[world]} of {self.spec.max_steps}"
-        return draw_room(divmod(alice, SIDE), divmod(bob, SIDE), int(self.held[world]), caption)
+        return draw_room(divmod(alice, SIDE), divmod(bob, SIDE), int(self.held[world]), caption, colours)
 
 
 def parallel_env(render_mode: str | None = None, **options: Any) -> SingleWorld:
     """One room as a PettingZoo ParallelEnv; the options are those of `AliceAndBob`."""
     return SingleWorld(AliceAndBob(1, [0], autoreset=False, **options), -1.0, 1.0, render_mode)
-
-

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,12 +15,14 @@ from echelon.envs.alice_and_bob import BLUE, BLUE_BUTTON, BLUE_DIAMOND, BOTH, RE
 
 WALL, FLOOR_LIGHT, FLOOR_DARK, INK = "#4a4f58", "#f7f7f4", "#efeee9", "#2b2f36"
 COLOURS = {RED: "#d64545", BLUE: "#3a6fd8"}
-ALICE, BOB = "#8e44ad", "#16967a"
+AGENTS = ("#8e44ad", "#16967a")
 
 Cell = tuple[int, int]
 
 
-def draw_room(alice: Cell, bob: Cell, held: int, caption: str) -> NDArray[np.uint8]:
+def draw_room(
+    alice: Cell, bob: Cell, held: int, caption: str, colours: Sequence[str] | None = None
+) -> NDArray[np.uint8]:
     """Walls, buttons (squares), diamonds (hollow once collected), both agents, and a caption; 560 × 620 pixels."""
     figure = Figure(figsize=(5.6, 6.2), dpi=100, facecolor="white")
     canvas = FigureCanvasAgg(figure)
@@ -36,8 +39,9 @@ def draw_room(alice: Cell, bob: Cell, held: int, caption: str) -> NDArray[np.uin
         _button(axes, divmod(button, SIDE), COLOURS[bit], bool(pressed))
         _diamond(axes, divmod(diamond, SIDE), COLOURS[bit], bool(held & bit))
     apart = 0.0 if alice != bob else 0.2
-    _agent(axes, alice, -apart, ALICE, "A")
-    _agent(axes, bob, apart, BOB, "B")
+    of_alice, of_bob = colours or AGENTS
+    _agent(axes, alice, -apart, of_alice, "A")
+    _agent(axes, bob, apart, of_bob, "B")
     collected = "both collected" if held == BOTH else f"{bin(held).count('1')} of 2 diamonds collected"
     figure.text(0.5, 0.955, "Alice and Bob", ha="center", va="center", fontsize=14, weight="bold", color=INK)
     figure.text(0.5, 0.905, f"{caption}   ·   {collected}", ha="center", va="center", fontsize=11, color=INK)
@@ -48,7 +52,9 @@ def draw_room(alice: Cell, bob: Cell, held: int, caption: str) -> NDArray[np.uin
 def _button(axes: Any, cell: Cell, colour: str, pressed: bool) -> None:
     row, column = cell
     axes.add_patch(
-        FancyBboxPatch((column + 0.14, row + 0.14), 0.72, 0.72, "round,pad=0,rounding_size=0.14", fc=colour, ec=INK, alpha=0.35)
+        FancyBboxPatch(
+            (column + 0.14, row + 0.14), 0.72, 0.72, "round,pad=0,rounding_size=0.14", fc=colour, ec=INK, alpha=0.35
+        )
     )
     size = 0.40 if pressed else 0.52
     corner = column + 0.5 - size / 2, row + 0.5 - size / 2

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from gymnasium.spaces import Box, Discrete, Space
@@ -19,8 +19,6 @@ class SingleWorld(ParallelEnv):  # type: ignore[misc]
     Without a seed, `reset` goes on with the world's random stream; the first one starts from seed 0.
     """
 
-    metadata: ClassVar[dict[str, Any]] = {"render_modes": ["human", "rgb_array"], "render_fps": 10}
-
     def __init__(self, worlds: DenseEnv, low: float, high: float, render_mode: str | None = None) -> None:
         if worlds.num_envs != 1 or worlds.autoreset:
             raise ValueError("a single world needs num_envs=1 and autoreset=False")
@@ -28,7 +26,12 @@ class SingleWorld(ParallelEnv):  # type: ignore[misc]
             raise ValueError(f"render_mode={render_mode!r} must be None, 'human' or 'rgb_array'")
         self.worlds, self.render_mode = worlds, render_mode
         spec = worlds.spec
-        self.metadata = {**type(self).metadata, "name": spec.name, "is_parallelizable": True}
+        self.metadata = {
+            "name": spec.name,
+            "render_modes": ["human", "rgb_array"],
+            "render_fps": 10,
+            "is_parallelizable": True,
+        }
         self.possible_agents = list(spec.agents)
         self.agents: list[str] = []
         self.observation_spaces: dict[str, Space[Any]] = {
@@ -56,9 +59,7 @@ class SingleWorld(ParallelEnv):  # type: ignore[misc]
 
     def step(
         self, actions: dict[str, Any]
-    ) -> tuple[
-        dict[str, Float32], dict[str, float], dict[str, bool], dict[str, bool], dict[str, dict[str, Any]]
-    ]:
+    ) -> tuple[dict[str, Float32], dict[str, float], dict[str, bool], dict[str, bool], dict[str, dict[str, Any]]]:
         if not self.agents:
             return {}, {}, {}, {}, {}
         if set(actions) != set(self.agents):

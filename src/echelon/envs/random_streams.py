@@ -72,7 +72,7 @@ class WorldStreams:
 
     def uniform(self, worlds: slice | Array, count: int) -> NDArray[np.float64]:
         """Uniform in [0, 1), 53 bits."""
-        return (self.bits(worlds, count) >> _S11) * 2.0**-53  # (W, count)
+        return (self.bits(worlds, count) >> _S11).astype(np.float64) * 2.0**-53  # (W, count)
 
     def integers(self, worlds: slice | Array, count: int, below: int) -> NDArray[np.int64]:
         """Uniform in 0 .. below − 1 (bias below 2**-53 × below: none to speak of)."""

@@ -74,9 +74,8 @@ class UAVEnv(DenseEnv):
 
     def _begin(self, rows: Rows) -> None:
         c = self.config
-        height = self._floor, self._ceiling - self._floor
         draws = self.streams.uniform(rows, 3 * c.num_uavs).reshape(-1, c.num_uavs, 3)
-        self.position[rows] = height[0] + draws * height[1]
+        self.position[rows] = self._floor + draws * (self._ceiling - self._floor)
         self.users[rows] = self._draw_users(rows)
         fresh = self._measure(rows)
         for field in fields(Network):
@@ -119,7 +118,7 @@ class UAVEnv(DenseEnv):
         # Sums by UAV: one flat bin for each (world, UAV), the first of each world for users without one.
         bins = ((np.arange(worlds) * (n + 1) + 1)[:, None] + found.server).ravel()
         rates = c.bandwidth / 1e6 * np.log2(1.0 + heard)
-        access = np.bincount(bins, rates.ravel(), worlds * (n + 1)).reshape(worlds, n + 1)[:, 1:]
+        access = np.bincount(bins, weights=rates.ravel(), minlength=worlds * (n + 1)).reshape(worlds, n + 1)[:, 1:]
         load = np.bincount(bins, minlength=worlds * (n + 1)).reshape(worlds, n + 1)[:, 1:]
         if not c.relays:
             none = np.zeros((worlds, n), dtype=np.int64)
@@ -240,10 +239,10 @@ class UAVEnv(DenseEnv):
     def _arrays(self) -> dict[str, Array]:
         return {"position": self.position, "users": self.users, **self.network.__dict__}
 
-    def render(self, world: int = 0) -> NDArray[np.uint8]:
+    def render(self, world: int = 0, colours: Sequence[str] | None = None) -> NDArray[np.uint8]:
         from echelon.envs.uav_render import draw_sky
 
-        return draw_sky(self, world)
+        return draw_sky(self, world, colours)
 
 
 def parallel_env(preset: str = "uav1", render_mode: str | None = None, **options: Any) -> SingleWorld:

@@ -129,7 +129,7 @@ def associate_greedy(ratio: Float, min_sinr: float, capacity: int) -> Associatio
 
 @dataclass(frozen=True)
 class Routes:
-    """The shortest route of each UAV to a ground station; among equally short ones, the one with the widest bottleneck."""
+    """The shortest route of each UAV to a ground station; among equally short ones, that with the widest bottleneck."""
 
     hops: Int  # (W, n): links on the route, 0 for none
     rate: Float  # (W, n): Mbit/s of its slowest link, 0 for none

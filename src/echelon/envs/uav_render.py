@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
-from mpl_toolkits.mplot3d.art3d import Line3DCollection
+from mpl_toolkits.mplot3d.art3d import Line3DCollection  # type: ignore[import-untyped]
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
@@ -21,8 +22,11 @@ ROLE_COLOURS = ("#8a8f98", "#1f6fb4", "#e07b16")
 SERVED, UNSERVED, GROUND, ROUTE, INK = "#2e9d6b", "#c9ccd1", "#7d3c98", "#e07b16", "#2b2f36"
 
 
-def draw_sky(env: UAVEnv, world: int) -> NDArray[np.uint8]:
-    """Users, UAVs by role, ground stations, who serves whom, routes, and a caption; 900 × 720 pixels."""
+def draw_sky(env: UAVEnv, world: int, colours: Sequence[str] | None = None) -> NDArray[np.uint8]:
+    """Users, UAVs by role, ground stations, who serves whom, routes, and a caption; 900 × 720 pixels.
+
+    `colours` draws a ring around each UAV, for what a role does not say (its skill, say).
+    """
     figure = Figure(figsize=(9.0, 7.2), dpi=100, facecolor="white")
     canvas = FigureCanvasAgg(figure)
     with rc_context({"grid.color": "#dfe3e8", "grid.linewidth": 0.7}):  # 3-D axes read their grid's look only here
@@ -33,14 +37,20 @@ def draw_sky(env: UAVEnv, world: int) -> NDArray[np.uint8]:
     axes.scatter(*users[~served].T, s=16, c=UNSERVED, edgecolors="#9aa0a8", linewidths=0.5, depthshade=False, zorder=2)
     axes.scatter(*users[served].T, s=20, c=SERVED, edgecolors="white", linewidths=0.4, depthshade=False, zorder=3)
     _links(axes, env, world, users, served)
-    _uavs(axes, env, world)
+    _uavs(axes, env, world, colours)
     if env.config.relays:
         look = {"marker": "^", "c": GROUND, "edgecolors": "white", "linewidths": 1.0, "depthshade": False}
         axes.scatter(*env.ground.T, s=150, zorder=6, **look)
         masts = [[(x, y, 0.0), (x, y, z)] for x, y, z in env.ground]
         axes.add_collection3d(Line3DCollection(masts, colors=GROUND, linewidths=2.0, zorder=3))
     figure.legend(
-        handles=_legend(env), loc="lower center", ncol=7, frameon=False, fontsize=9.5, handletextpad=0.3, columnspacing=1.3
+        handles=_legend(env),
+        loc="lower center",
+        ncol=7,
+        frameon=False,
+        fontsize=9.5,
+        handletextpad=0.3,
+        columnspacing=1.3,
     )
     figure.text(0.5, 0.965, env.spec.name, ha="center", va="center", fontsize=15, weight="bold", color=INK)
     figure.text(0.5, 0.928, caption(env, world), ha="center", va="center", fontsize=11, color=INK)
@@ -97,12 +107,16 @@ def _links(axes: Any, env: UAVEnv, world: int, users: NDArray[np.float64], serve
     axes.add_collection3d(Line3DCollection(routes, colors=ROUTE, linewidths=2.0, alpha=0.85, zorder=5))
 
 
-def _uavs(axes: Any, env: UAVEnv, world: int) -> None:
+def _uavs(axes: Any, env: UAVEnv, world: int, rings: Sequence[str] | None) -> None:
     """Coloured by role, with a drop line to the shadow below, a name, and the number of users."""
     place = env.position[world]
     drops = [[(x, y, 0.0), (x, y, z)] for x, y, z in place]
     axes.add_collection3d(Line3DCollection(drops, colors="#8a8f98", linewidths=0.8, linestyles="dotted", zorder=1))
-    axes.scatter(place[:, 0], place[:, 1], 0.0, s=26, marker="x", c="#8a8f98", linewidths=1.0, depthshade=False, zorder=1)
+    axes.scatter(
+        place[:, 0], place[:, 1], 0.0, s=26, marker="x", c="#8a8f98", linewidths=1.0, depthshade=False, zorder=1
+    )
+    if rings is not None:
+        axes.scatter(*place.T, s=430, c=list(rings), edgecolors="white", linewidths=1.0, depthshade=False, zorder=6)
     colours = [ROLE_COLOURS[role] for role in env.network.role[world]]
     axes.scatter(*place.T, s=170, c=colours, edgecolors="white", linewidths=1.6, depthshade=False, zorder=7)
     for i, (x, y, z) in enumerate(place):

@@ -149,7 +149,7 @@ class VectorStep(Observed):
     final_observation: Float32  # (B, n, obs_dim): what the step led to, before any automatic reset
     final_state: Float32  # (B, state_dim)
     final_alive: Bool  # (B, n)
-    dropped: Bool  # (B,): the world crashed; forget its episode (it counts as truncated, with the last good observation)
+    dropped: Bool  # (B,): the world crashed; forget its episode (truncated, at its last good observation)
     info: Mapping[str, Array]  # each (B, ...), of the step itself; always episode_return and episode_length
 
     @property
@@ -185,8 +185,8 @@ class VectorEnv(ABC):
         """Go on from `state_dict()` of an equal environment; returns what the agents see."""
 
     @abstractmethod
-    def render(self, world: int = 0) -> NDArray[np.uint8]:
-        """A picture of one world, (height, width, 3)."""
+    def render(self, world: int = 0, colours: Sequence[str] | None = None) -> NDArray[np.uint8]:
+        """A picture of one world, (height, width, 3); `colours` marks each agent, where the environment can do that."""
 
     def close(self) -> None:  # noqa: B027 (most environments hold nothing to give back)
         """Give back what is held outside this object. May be called twice."""
