@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -124,7 +125,7 @@ class WorldBlock:
                 continue
             self._write(i, result)
             a["final_observation"][i], a["final_state"][i] = result.observation, result.state
-            a["final_alive"][i], a["agent_reward"][i] = result.alive, result.agent_reward
+            a["final_alive"][i], a["agent_reward"][i] = result.final_alive, result.agent_reward
             a["terminated"][i], a["truncated"][i] = result.terminated, result.truncated
             if result.terminated or result.truncated:
                 a["crashes"][i] = 0
@@ -134,9 +135,15 @@ class WorldBlock:
     def replay(self, actions: Array, lengths: Array) -> list[Crash]:
         """Bring every world to where `lengths[i]` steps of its current episode led; the last rows are the latest."""
         for i, world in enumerate(self.worlds):
-            view: WorldView = world.reset(self._seed(i))
-            for joint in actions[len(actions) - int(lengths[i]) :, i]:
-                view = world.step(joint)
+            try:
+                view: WorldView = world.reset(self._seed(i))
+                for joint in actions[len(actions) - int(lengths[i]) :, i]:
+                    view = world.step(joint)
+            except Exception as error:
+                raise EnvCrashedError(
+                    f"{self.factory}: world {self.first + i} crashed while the saved part of its episode "
+                    f"(seed {self._seed(i)}) was replayed: {type(error).__name__}: {error}"
+                ) from error
             self._write(i, view)
         return []
 
@@ -167,6 +174,8 @@ class WorldBlock:
         crash = Crash(self.first + i, self._seed(i), f"{type(error).__name__}: {error}", int(self.arrays["crashes"][i]))
         crashes.append(crash)
         check_crashes(self.factory, crash)
+        with suppress(Exception):  # what has just crashed may well fail to close
+            self.worlds[i].close()
         self.worlds[i] = ForeignWorld(self.factory, self.kwargs)
 
     def _write(self, i: int, view: WorldView) -> None:

@@ -120,7 +120,7 @@ class DenseEnv(VectorEnv):
             truncated=truncated,
             final_observation=final_observation,
             final_state=final_state,
-            final_alive=self._all_alive.copy(),
+            final_alive=self._all_alive & ~terminated[:, None],
             dropped=self._none_dropped.copy(),
             info=info,
         )

@@ -51,6 +51,7 @@ class WorldView:
 class WorldStep(WorldView):
     """What one step of one world gave."""
 
+    final_alive: Bool  # (n,): not terminated
     agent_reward: Float32  # (n,)
     terminated: bool
     truncated: bool
@@ -63,21 +64,22 @@ class ForeignWorld:
         make = load_factory(factory)
         try:
             self.env = make(**kwargs)
+            observations, infos = self.env.reset(seed=0)
         except Exception as error:  # foreign code may raise anything; it is told with its cause
             raise EnvSetupError(f"{factory}(**{dict(kwargs)}) failed: {type(error).__name__}: {error}") from error
         self.factory = factory
         try:
-            self.agents = tuple(str(a) for a in self.env.possible_agents)
+            ids = list(self.env.possible_agents)
         except AttributeError:
             raise EnvSetupError(f"{factory}: no possible_agents; is it a PettingZoo ParallelEnv factory?") from None
-        self._index = {a: i for i, a in enumerate(self.agents)}
-        self._views = [_view_of(factory, a, self.env.observation_space(a)) for a in self.agents]
-        self._action_spaces = [self.env.action_space(a) for a in self.agents]
+        self.agents = tuple(str(a) for a in ids)
+        self._index = {a: i for i, a in enumerate(ids)}
+        self._views = [_view_of(factory, str(a), self.env.observation_space(a)) for a in ids]
+        self._action_spaces = [self.env.action_space(a) for a in ids]
         self.obs_dims = tuple(flatdim(space) for space, _ in self._views)
         self.actions = _actions_of(factory, self.agents, self._action_spaces)
         self._masked = any(masked for _, masked in self._views)
-        observations, infos = self.env.reset(seed=0)
-        self._masked = self._masked or any("action_mask" in infos.get(a, {}) for a in self.agents)
+        self._masked = self._masked or any("action_mask" in infos.get(a, {}) for a in ids)
         if isinstance(self.actions, DiscreteActions):
             self._masked = self._masked or len(set(self.actions.counts)) > 1
         self._own_state = self._has_state()
@@ -95,17 +97,33 @@ class ForeignWorld:
 
     def step(self, actions: Array) -> WorldStep:
         """One joint step; rows of agents that are not alive are ignored."""
-        chosen = {a: self._action(self._index[str(a)], actions[self._index[str(a)]]) for a in self.env.agents}
+        chosen = {a: self._action(self._index[a], actions[self._index[a]]) for a in self.env.agents}
         observations, rewards, terminations, truncations, infos = self.env.step(chosen)
         view = self._look(observations, infos)
         agent_reward = np.zeros(len(self.agents), dtype=np.float32)
         for agent, reward in rewards.items():
-            agent_reward[self._index[str(agent)]] = reward
-        gone = [bool(terminations.get(a, False)) or bool(truncations.get(a, False)) for a in self.env.agents]
-        ended = all(gone)  # nobody left, or nobody left who goes on
-        cut = ended and any(truncations.get(a, False) and not terminations.get(a, False) for a in chosen)
-        alive = view.alive & (not ended)
-        return WorldStep(view.observation, view.state, alive, view.action_mask, agent_reward, ended and not cut, cut)
+            agent_reward[self._index[agent]] = reward
+        dead, cut = self._flags(terminations), self._flags(truncations)
+        acted = self._flags(dict.fromkeys(chosen, True))
+        alive = view.alive & ~dead & ~cut
+        ended = not alive.any()  # nobody is left who goes on
+        truncated = ended and bool((acted & cut & ~dead).any())
+        return WorldStep(
+            observation=view.observation,
+            state=view.state,
+            alive=alive,
+            action_mask=view.action_mask,
+            final_alive=(acted | view.alive) & ~dead,
+            agent_reward=agent_reward,
+            terminated=ended and not truncated,
+            truncated=truncated,
+        )
+
+    def _flags(self, by_agent: Mapping[Any, Any]) -> Bool:
+        flags = np.zeros(len(self.agents), dtype=np.bool_)
+        for agent, flag in by_agent.items():
+            flags[self._index[agent]] = bool(flag)
+        return flags
 
     def _action(self, agent: int, action: Array) -> Any:
         space = self._action_spaces[agent]
@@ -118,15 +136,13 @@ class ForeignWorld:
 
     def _look(self, observations: Mapping[Any, Any], infos: Mapping[Any, Any]) -> WorldView:
         observation = self._observation(observations)
-        alive = np.zeros(len(self.agents), dtype=np.bool_)
-        for agent in self.env.agents:
-            alive[self._index[str(agent)]] = True
+        alive = self._flags(dict.fromkeys(self.env.agents, True))
         return WorldView(observation, self._state(observation), alive, self._mask(observations, infos))
 
     def _observation(self, observations: Mapping[Any, Any]) -> Float32:
         out = np.zeros((len(self.agents), max(self.obs_dims)), dtype=np.float32)
         for agent, seen in observations.items():
-            i = self._index[str(agent)]
+            i = self._index[agent]
             space, masked = self._views[i]
             numbers = np.asarray(flatten(space, seen["observation"] if masked else seen))
             if numbers.size != self.obs_dims[i]:
@@ -141,7 +157,7 @@ class ForeignWorld:
             return None
         mask = self.actions.mask.copy()
         for agent, seen in observations.items():
-            i = self._index[str(agent)]
+            i = self._index[agent]
             own = seen["action_mask"] if self._views[i][1] else infos.get(agent, {}).get("action_mask")
             if own is not None:
                 mask[i, : self.actions.counts[i]] = np.asarray(own, dtype=np.bool_)

@@ -117,9 +117,10 @@ class UAVEnv(DenseEnv):
         quality = np.where(served, over, 0.0).sum(axis=1) / np.maximum(count, 1)
         # Sums by UAV: one flat bin for each (world, UAV), the first of each world for users without one.
         bins = ((np.arange(worlds) * (n + 1) + 1)[:, None] + found.server).ravel()
-        rates = c.bandwidth / 1e6 * np.log2(1.0 + heard)
-        access = np.bincount(bins, weights=rates.ravel(), minlength=worlds * (n + 1)).reshape(worlds, n + 1)[:, 1:]
-        load = np.bincount(bins, minlength=worlds * (n + 1)).reshape(worlds, n + 1)[:, 1:]
+        rates = (c.bandwidth / 1e6 * np.log2(1.0 + heard)).ravel()
+        size, table = worlds * (n + 1), (worlds, n + 1)
+        access: Array = np.bincount(bins, weights=rates, minlength=size).reshape(table)[:, 1:]
+        load = np.bincount(bins, minlength=size).reshape(table)[:, 1:]
         if not c.relays:
             none = np.zeros((worlds, n), dtype=np.int64)
             flags = np.zeros((worlds, n, c.num_ground), dtype=np.bool_)
@@ -169,9 +170,9 @@ class UAVEnv(DenseEnv):
         info: dict[str, Array] = {
             "coverage_ratio": coverage,
             "served_users": served,
-            "quality": now.quality,
-            "throughput": now.throughput,
-            "users_per_uav": now.load,
+            "quality": now.quality.copy(),  # copies: a reset writes into the network's arrays
+            "throughput": now.throughput.copy(),
+            "users_per_uav": now.load.copy(),
         }
         if c.relays:
             linked = now.hops > 0
@@ -179,8 +180,8 @@ class UAVEnv(DenseEnv):
             hops = now.hops.sum(axis=1) / np.maximum(routed, 1)  # mean over UAVs that have a route
             total = now.throughput.sum(axis=1) / (c.num_uavs * radio.REFERENCE_RATE)
             info |= {
-                "hops": now.hops,
-                "roles": now.role,
+                "hops": now.hops.copy(),
+                "roles": now.role.copy(),
                 "reward_coverage": 0.4 * coverage,
                 "reward_quality": 0.2 * now.quality,
                 "reward_connectivity": 0.2 * routed / c.num_uavs,

@@ -42,7 +42,7 @@ def draw_sky(env: UAVEnv, world: int, colours: Sequence[str] | None = None) -> N
         look = {"marker": "^", "c": GROUND, "edgecolors": "white", "linewidths": 1.0, "depthshade": False}
         axes.scatter(*env.ground.T, s=150, zorder=6, **look)
         masts = [[(x, y, 0.0), (x, y, z)] for x, y, z in env.ground]
-        axes.add_collection3d(Line3DCollection(masts, colors=GROUND, linewidths=2.0, zorder=3))
+        _lines(axes, masts, colors=GROUND, linewidths=2.0, zorder=3)
     figure.legend(
         handles=_legend(env),
         loc="lower center",
@@ -72,6 +72,11 @@ def caption(env: UAVEnv, world: int) -> str:
     return "   ·   ".join(words)
 
 
+def _lines(axes: Any, segments: Any, **look: Any) -> None:
+    if len(segments):  # matplotlib cannot add a collection of none
+        axes.add_collection3d(Line3DCollection(segments, **look))
+
+
 def _dress(axes: Any, env: UAVEnv) -> None:
     c = env.config
     axes.set(xlim=(0, c.area), ylim=(0, c.area), zlim=(0, c.max_height * 1.08))
@@ -93,7 +98,7 @@ def _links(axes: Any, env: UAVEnv, world: int, users: NDArray[np.float64], serve
     """Thin lines from users to their UAVs; strong ones along the routes to the ground."""
     network, place = env.network, env.position[world]
     access = np.stack([place[network.server[world, served]], users[served]], axis=1)  # (s, 2, 3)
-    axes.add_collection3d(Line3DCollection(access, colors=SERVED, linewidths=0.7, alpha=0.45, zorder=4))
+    _lines(axes, access, colors=SERVED, linewidths=0.7, alpha=0.45, zorder=4)
     if not env.config.relays:
         return
     routes = []
@@ -104,14 +109,14 @@ def _links(axes: Any, env: UAVEnv, world: int, users: NDArray[np.float64], serve
             continue
         near = ((env.ground - place[i]) ** 2).sum(axis=1)
         routes.append([place[i], env.ground[np.where(network.ground_link[world, i], near, np.inf).argmin()]])
-    axes.add_collection3d(Line3DCollection(routes, colors=ROUTE, linewidths=2.0, alpha=0.85, zorder=5))
+    _lines(axes, routes, colors=ROUTE, linewidths=2.0, alpha=0.85, zorder=5)
 
 
 def _uavs(axes: Any, env: UAVEnv, world: int, rings: Sequence[str] | None) -> None:
     """Coloured by role, with a drop line to the shadow below, a name, and the number of users."""
     place = env.position[world]
     drops = [[(x, y, 0.0), (x, y, z)] for x, y, z in place]
-    axes.add_collection3d(Line3DCollection(drops, colors="#8a8f98", linewidths=0.8, linestyles="dotted", zorder=1))
+    _lines(axes, drops, colors="#8a8f98", linewidths=0.8, linestyles="dotted", zorder=1)
     axes.scatter(
         place[:, 0], place[:, 1], 0.0, s=26, marker="x", c="#8a8f98", linewidths=1.0, depthshade=False, zorder=1
     )

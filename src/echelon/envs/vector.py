@@ -132,7 +132,7 @@ def _per_agent(actions: DiscreteActions | BoxActions) -> tuple[Any, ...]:
 class Observed:
     """What the agents see now; choose the next actions from it."""
 
-    observation: Float32  # (B, n, obs_dim), zeros for agents that are not alive
+    observation: Float32  # (B, n, obs_dim); zeros for agents that were not there in this step
     state: Float32  # (B, state_dim)
     alive: Bool  # (B, n): who acts next
     action_mask: Bool | None  # (B, n, width), True where allowed; None where every action always is
@@ -148,7 +148,7 @@ class VectorStep(Observed):
     truncated: Bool  # (B,)
     final_observation: Float32  # (B, n, obs_dim): what the step led to, before any automatic reset
     final_state: Float32  # (B, state_dim)
-    final_alive: Bool  # (B, n)
+    final_alive: Bool  # (B, n): whose final observation has a future to bootstrap from (truncated ones have)
     dropped: Bool  # (B,): the world crashed; forget its episode (truncated, at its last good observation)
     info: Mapping[str, Array]  # each (B, ...), of the step itself; always episode_return and episode_length
 

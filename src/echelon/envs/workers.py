@@ -37,6 +37,7 @@ from echelon.envs.foreign import EnvSetupError
 from echelon.envs.foreign_vector import ForeignVectorEnv, TeamReward
 from echelon.envs.random_streams import episode_seed
 
+START_TIMEOUT = 120.0  # seconds to import and make the environments, at least
 _SPAWN = multiprocessing.get_context("spawn")
 
 
@@ -81,7 +82,7 @@ class WorkerVectorEnv(ForeignVectorEnv):
     def _greeting(self, worker: int) -> Any:
         """What a new worker says first: its environment's looks, or why there is none."""
         try:
-            kind, content = self._crew.hear(worker, self._timeout)
+            kind, content = self._crew.hear(worker, max(self._timeout, START_TIMEOUT))
         except (EOFError, OSError) as error:
             reason = f"its worker died while making it ({self._crew.obituary(worker, error)})"
             raise EnvSetupError(f"{self.factory}: {reason}") from None
