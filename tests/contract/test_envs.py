@@ -360,6 +360,24 @@ def test_rendering_of_the_view(view: str) -> None:
         VIEWS[view](render_mode="ascii")
 
 
+@pytest.mark.parametrize("view", ["uav1", "alice_and_bob"])
+def test_a_window_follows_the_world(view: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MPLBACKEND", "Agg")  # a window without a screen
+    plt = pytest.importorskip("matplotlib.pyplot")
+    env = VIEWS[view](render_mode="human")
+    env.reset(seed=0)
+    (number,) = plt.get_fignums()
+    shown = plt.figure(number).axes[0].images[0]
+    before = np.asarray(shown.get_array()).copy()
+    env.step({a: env.action_space(a).sample() for a in env.agents})
+    assert env.render() is None
+    after = np.asarray(shown.get_array())
+    np.testing.assert_array_equal(after, env.worlds.render())
+    assert (before != after).any()
+    env.close()
+    assert not plt.get_fignums()
+
+
 @pytest.mark.parametrize("view", VIEWS)
 def test_the_view_wants_an_action_of_every_agent(view: str) -> None:
     env = VIEWS[view]()

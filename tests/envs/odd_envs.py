@@ -18,8 +18,14 @@ class Counter(ParallelEnv):  # type: ignore[misc]
     """
 
     def __init__(
-        self, length: int = 6, trouble: str = "", bad_seeds: list[int] | None = None, bad_step: int = 3
+        self,
+        length: int = 6,
+        trouble: str = "",
+        bad_seeds: list[int] | None = None,
+        bad_step: int = 3,
+        slow: float = 0.0,
     ) -> None:
+        self.slow = slow
         self.metadata = {"name": "counter"}
         self.possible_agents = ["a", "b"]
         self.agents: list[str] = []
@@ -49,6 +55,7 @@ class Counter(ParallelEnv):  # type: ignore[misc]
 
     def step(self, actions: dict[str, int]) -> tuple[dict[str, Any], ...]:
         self.t += 1
+        time.sleep(self.slow)
         if self._bad() and self.t == self.bad_step:
             if self.trouble == "raise":
                 raise ZeroDivisionError("rotor fell off")

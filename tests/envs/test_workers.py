@@ -108,6 +108,28 @@ def test_set_up_errors_come_back_as_one_message() -> None:
         WorkerVectorEnv("odd_envs:counter", 2, workers=3)
 
 
+def test_an_interrupted_step_is_not_saved_and_its_answer_not_taken_for_another() -> None:
+    with WorkerVectorEnv("odd_envs:counter", 2, [51, 52], workers=1, kwargs={"slow": 0.5}) as env:
+        env.reset()
+        previous = signal.signal(signal.SIGALRM, interrupt)
+        signal.setitimer(signal.ITIMER_REAL, 0.2)
+        try:
+            with pytest.raises(KeyboardInterrupt):
+                env.step(np.ones((2, 2), dtype=int))
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0.0)
+            signal.signal(signal.SIGALRM, previous)
+        with pytest.raises(RuntimeError, match="after an interrupted step"):
+            env.state_dict()
+        seen = env.reset([51, 52])
+        assert seen.observation[:, 0].tolist() == [[51, 0, 0], [52, 0, 0]]
+        assert env.step(np.ones((2, 2), dtype=int)).observation[:, 0].tolist() == [[51, 1, 2], [52, 1, 2]]
+
+
+def interrupt(number: int, frame: object) -> None:
+    raise KeyboardInterrupt
+
+
 def test_closing_twice_is_fine() -> None:
     env = WorkerVectorEnv("odd_envs:counter", 1)
     env.close()

@@ -50,7 +50,7 @@ class DenseEnv(VectorEnv):
         self.streams = WorldStreams(world_seeds(seed, num_envs))
         self.step_count = np.zeros(num_envs, dtype=np.int64)
         self.episode_return = np.zeros(num_envs, dtype=np.float64)
-        self._started = False
+        self._whole = False
         self._limit = spec.max_steps
         self._none_dropped = np.zeros(num_envs, dtype=np.bool_)
         self._all_alive = np.ones((num_envs, spec.num_agents), dtype=np.bool_)
@@ -75,7 +75,7 @@ class DenseEnv(VectorEnv):
         if seed is not None:
             self.streams = WorldStreams(world_seeds(seed, self.num_envs))
         self._start(ALL)
-        self._started = True
+        self._whole = True
         return self._observed()
 
     def _start(self, rows: Rows) -> None:
@@ -88,9 +88,10 @@ class DenseEnv(VectorEnv):
         return Observed(observation, state, self._all_alive.copy(), None)
 
     def step(self, actions: Array) -> VectorStep:
-        if not self._started:
+        if not self._whole:
             raise RuntimeError(f"{self.spec.name}: call reset() before step()")
         checked = check_actions(self.spec, self.num_envs, actions)
+        self._whole = False  # until the end of the step: an interrupted one leaves nothing to go on from
         self.step_count += 1
         outcome = self._advance(checked)
         reward = outcome.reward.astype(np.float32)
@@ -109,6 +110,7 @@ class DenseEnv(VectorEnv):
             self._start(rows)
             observation, state = final_observation.copy(), final_state.copy()
             observation[rows], state[rows] = self._observe(rows)
+        self._whole = True
         return VectorStep(
             observation=observation,
             state=state,
@@ -130,8 +132,10 @@ class DenseEnv(VectorEnv):
         return {**own, **self._arrays()}
 
     def state_dict(self) -> dict[str, Array]:
-        if not self._started:
-            raise RuntimeError(f"{self.spec.name}: call reset() before state_dict(); there is no state yet")
+        if not self._whole:
+            raise RuntimeError(
+                f"{self.spec.name}: no state to save; call reset() first, also after an interrupted step"
+            )
         return {"format_version": np.array(FORMAT_VERSION), **{k: v.copy() for k, v in self._saved().items()}}
 
     def load_state_dict(self, state: Mapping[str, Array]) -> Observed:
@@ -139,7 +143,7 @@ class DenseEnv(VectorEnv):
         check_saved(self.spec.name, state, live)
         for name, array in live.items():
             array[...] = state[name]
-        self._started = True
+        self._whole = True
         return self._observed()
 
 

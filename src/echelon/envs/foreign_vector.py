@@ -43,7 +43,7 @@ class ForeignVectorEnv(VectorEnv):
         self._history: deque[Array] = deque()
         self._length = np.zeros(num_envs, dtype=np.int64)
         self._return = np.zeros(num_envs, dtype=np.float64)
-        self._started = False
+        self._whole = False
 
     @abstractmethod
     def _command(self, name: str, *arguments: Any) -> list[Crash]:
@@ -55,12 +55,14 @@ class ForeignVectorEnv(VectorEnv):
         self.arrays["crashes"][:] = 0
 
     def reset(self, seed: int | Sequence[int] | None = None) -> Observed:
+        if not self.arrays:
+            raise RuntimeError(f"{self.factory}: the environment is closed; make a new one")
         if seed is not None:
             self._seed(world_seeds(seed, self.num_envs))
         self._warn(self._command("reset"))
         self._history.clear()
         self._length[:], self._return[:] = 0, 0.0
-        self._started = True
+        self._whole = True
         return self._observed()
 
     def _observed(self) -> Observed:
@@ -69,10 +71,11 @@ class ForeignVectorEnv(VectorEnv):
         return Observed(a["observation"].copy(), a["state"].copy(), a["alive"].copy(), mask)
 
     def step(self, actions: Array) -> VectorStep:
-        if not self._started:
+        if not self._whole:
             raise RuntimeError(f"{self.factory}: call reset() before step()")
         a = self.arrays
         checked = check_actions(self.spec, self.num_envs, actions, a["alive"])
+        self._whole = False  # until the end of the step: an interrupted one leaves nothing to go on from
         a["actions"][:] = checked
         self._history.append(checked)
         self._warn(self._command("step"))
@@ -87,6 +90,7 @@ class ForeignVectorEnv(VectorEnv):
         while len(self._history) > self._length.max():
             self._history.popleft()
         seen = self._observed()
+        self._whole = True
         return VectorStep(
             observation=seen.observation,
             state=seen.state,
@@ -113,8 +117,8 @@ class ForeignVectorEnv(VectorEnv):
         return {**own, "length": self._length, "episode_return": self._return}
 
     def state_dict(self) -> dict[str, Array]:
-        if not self._started:
-            raise RuntimeError(f"{self.factory}: call reset() before state_dict(); there is no state yet")
+        if not self._whole:
+            raise RuntimeError(f"{self.factory}: nothing to save; call reset() first, also after an interrupted step")
         shape = self.spec.action_shape(self.num_envs)
         history = np.array(self._history, dtype=self.spec.action_dtype).reshape(-1, *shape)  # (T, B, n[, width])
         saved = {name: array.copy() for name, array in self._saved().items()}
@@ -139,7 +143,7 @@ class ForeignVectorEnv(VectorEnv):
                     f"{self.factory}: replaying world {int(wrong.argmax())} from its seed and actions gave another "
                     f"{name} than was saved: the environment does not repeat itself and cannot be resumed exactly"
                 )
-        self._started = True
+        self._whole = True
         return self._observed()
 
 

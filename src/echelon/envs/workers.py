@@ -97,8 +97,8 @@ class WorkerVectorEnv(ForeignVectorEnv):
         dead: dict[int, str] = {}
         for w in range(len(self._slices)):
             try:
-                self._crew.say(w, name, *self._share_of(w, arguments))
-            except OSError as error:
+                self._crew.ask(w, name, *self._share_of(w, arguments))
+            except (EOFError, OSError) as error:
                 dead[w] = self._crew.obituary(w, error)
         crashes: list[Crash] = []
         for w in range(len(self._slices)):
@@ -149,20 +149,21 @@ class WorkerVectorEnv(ForeignVectorEnv):
             self._greeting(worker)
             self._enlist(worker)
             try:
-                self._crew.say(worker, "reset")
+                self._crew.ask(worker, "reset")
                 return crashes + self._answer(worker)
             except (EOFError, OSError) as error:
                 reason = self._crew.obituary(worker, error)
 
     def render(self, world: int = 0, colours: Sequence[str] | None = None) -> NDArray[np.uint8]:
         worker = next(w for w, rows in enumerate(self._slices) if rows.start <= world < rows.stop)
-        self._crew.say(worker, "render", world - self._slices[worker].start)
+        self._crew.ask(worker, "render", world - self._slices[worker].start)
         kind, content = self._crew.hear(worker, self._timeout)
         if kind == "ended":
             raise ValueError(content)
         return np.asarray(content)
 
     def close(self) -> None:
+        self._whole = False
         self.arrays = {}  # views into the shared memory; it cannot be closed under them
         self._crew.dismiss()
 
@@ -174,6 +175,8 @@ class _Crew:
         self.processes: list[BaseProcess] = []
         self.pipes: list[Connection] = []
         self.memory: SharedMemory | None = None
+        self.owed: set[int] = set()
+        """Workers whose last answer was not heard, because the caller was interrupted while waiting for it."""
         self._owner = os.getpid()
 
     @property
@@ -198,8 +201,16 @@ class _Crew:
 
     def rehire(self, worker: int, factory: str, kwargs: dict[str, Any], rows: slice, num_envs: int) -> None:
         self._end(worker, patience=0.0)
+        self.owed.discard(worker)
         self.hire(factory, kwargs, rows, num_envs)
         self.processes[worker], self.pipes[worker] = self.processes.pop(), self.pipes.pop()
+
+    def ask(self, worker: int, name: str, *arguments: Any) -> None:
+        """Say what must be answered; an old answer nobody waits for any more is thrown away first."""
+        if worker in self.owed:
+            self.hear(worker, START_TIMEOUT)
+        self.say(worker, name, *arguments)
+        self.owed.add(worker)
 
     def say(self, worker: int, name: str, *arguments: Any) -> None:
         if not self.pipes:
@@ -210,6 +221,7 @@ class _Crew:
         if not self.pipes[worker].poll(timeout):
             raise TimeoutError(f"no answer for {timeout:g} s")
         answer: tuple[str, Any] = self.pipes[worker].recv()
+        self.owed.discard(worker)
         return answer
 
     def obituary(self, worker: int, error: BaseException) -> str:
@@ -229,6 +241,7 @@ class _Crew:
             self._end(w, patience=5.0)
         self.processes.clear()
         self.pipes.clear()
+        self.owed.clear()
         if self.memory is not None:
             with suppress(BufferError):  # the caller still holds a view; unlinking frees it with the last one
                 self.memory.close()
