@@ -144,8 +144,8 @@ def find_routes(ground_rate: Float, uav_rate: Float, max_hops: int) -> Routes:
     for length in range(2, max_hops + 1):
         if hops.all():
             break
-        last = np.where(hops == length - 1, rate, 0.0)  # (W, n): only routes one link shorter can be extended
-        via = np.minimum(uav_rate, last[:, None, :])  # (W, n, n): from i over j
+        # Who has no route yet has no neighbour with one of fewer than length − 1 links, or it had found that before.
+        via = np.minimum(uav_rate, rate[:, None, :])  # (W, n, n): from i over j
         widest = via.max(axis=2)
         new = (hops == 0) & (widest > 0)
         hops = np.where(new, length, hops)

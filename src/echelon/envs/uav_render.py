@@ -43,6 +43,8 @@ def draw_sky(env: UAVEnv, world: int, colours: Sequence[str] | None = None) -> N
         axes.scatter(*env.ground.T, s=150, zorder=6, **look)
         masts = [[(x, y, 0.0), (x, y, z)] for x, y, z in env.ground]
         _lines(axes, masts, colors=GROUND, linewidths=2.0, zorder=3)
+    for artist in axes.collections:
+        artist.set_clip_on(False)  # the axes' own square would cut off two corners of the area
     figure.legend(
         handles=_legend(env),
         loc="lower center",
@@ -125,7 +127,8 @@ def _uavs(axes: Any, env: UAVEnv, world: int, rings: Sequence[str] | None) -> No
     colours = [ROLE_COLOURS[role] for role in env.network.role[world]]
     axes.scatter(*place.T, s=170, c=colours, edgecolors="white", linewidths=1.6, depthshade=False, zorder=7)
     for i, (x, y, z) in enumerate(place):
-        users = f"{env.network.load[world, i]} users"
+        count = env.network.load[world, i]
+        users = "1 user" if count == 1 else f"{count} users"
         axes.text(x, y, z, str(i), fontsize=8.5, weight="bold", color="white", ha="center", va="center", zorder=8)
         axes.text(x, y, z + 9.0, users, fontsize=8.5, color=INK, ha="center", va="bottom", zorder=8)
 

@@ -260,6 +260,7 @@ class _Crew:
 def _work(pipe: Connection, factory: str, kwargs: dict[str, Any], rows: slice, num_envs: int) -> None:
     """A worker's life. It ends when the pipe does, so it cannot outlive its parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle; it then closes the pipe
+    os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")  # or every worker greets the user
     with suppress(EOFError, BrokenPipeError, ConnectionResetError):
         try:
             block = WorldBlock(factory, kwargs, rows.start, rows.stop - rows.start)
