@@ -1,0 +1,75 @@
+"""Toys with a known optimum that really train; each with the control that must fail."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from echelon.onpolicy.options import PPOOptions
+from tests.onpolicy.toys import Bandit, Endless, MatrixGame, Recall, ToyStep, make_loop
+
+
+def test_bandit_finds_the_best_arm() -> None:
+    worlds = Bandit(32)
+    loop, policy = make_loop(worlds, PPOOptions(epochs=5, entropy_coef=0.01), 12_000, 256, lr=1e-2)
+    for _ in loop:
+        pass
+    with torch.no_grad():
+        probs = policy.actor(torch.ones(1)).softmax(-1)
+    assert probs[2] > 0.95
+    assert np.mean(worlds.returns[:256]) < 0.6
+    assert np.mean(worlds.returns[-256:]) > 0.95
+
+
+def test_two_agents_find_the_joint_optimum_behind_a_worse_looking_choice() -> None:
+    worlds = MatrixGame(32)
+    loop, _ = make_loop(worlds, PPOOptions(epochs=10, entropy_coef=0.05), 20_000, 256, lr=5e-3)
+    for _ in loop:
+        pass
+    assert np.mean(worlds.returns[-256:]) > 7.2
+
+
+def _recall(recurrent: bool) -> float:
+    worlds = Recall(32)
+    options = PPOOptions(epochs=8, entropy_coef=0.01)
+    loop, _ = make_loop(worlds, options, 50_000, 32 * 16, recurrent=recurrent, chunk=10 if recurrent else 1, lr=5e-3)
+    for _ in loop:
+        pass
+    return float(np.mean(worlds.returns[-512:]))
+
+
+def test_only_a_recurrent_policy_solves_the_memory_task() -> None:
+    assert _recall(recurrent=True) > 0.95
+    assert 0.4 < _recall(recurrent=False) < 0.6
+
+
+class EndlessCutWrong(Endless):
+    """The mistake: a time limit reported as the end of the task."""
+
+    truncates = False
+
+
+def _value_of(worlds: Endless) -> float:
+    options = PPOOptions(gamma=0.9, epochs=10, entropy_coef=0.0)
+    loop, _ = make_loop(worlds, options, 10_000, 128, lr=5e-3)
+    value = 0.0
+    for done in loop:
+        value = done.stats["agent"].mean_value
+    return value
+
+
+def test_truncation_taken_for_termination_gives_a_measurably_wrong_value() -> None:
+    assert abs(_value_of(Endless(8)) - 10.0) < 0.3
+    # 1, 1.9, 2.71, 3.439, 4.0951 steps are left on average: a blind critic learns their mean, 2.63
+    assert abs(_value_of(EndlessCutWrong(8)) - 2.63) < 0.3
+
+
+def test_toy_steps_keep_the_true_final_observation() -> None:
+    worlds = Recall(4)
+    worlds.reset()
+    last: ToyStep | None = None
+    for _ in range(worlds.limit):
+        last = worlds.step(np.zeros((4, 1), np.int64))
+    assert last is not None
+    np.testing.assert_allclose(last.final_observation[:, 0, 1], 1.0)
+    np.testing.assert_allclose(last.observation[:, 0, 1], 0.0)
