@@ -4,9 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 import torch
+from torch import nn
 
+from echelon.onpolicy.batch import Array, Arrays
+from echelon.onpolicy.chunks import Chunks
+from echelon.onpolicy.collector import Decision, StepCollector
+from echelon.onpolicy.distributions import SquashedNormal
+from echelon.onpolicy.loop import LevelLearner, TrainingLoop
+from echelon.onpolicy.loss import Evaluation
+from echelon.onpolicy.optimizer import adam
 from echelon.onpolicy.options import PPOOptions
-from tests.onpolicy.toys import Bandit, Endless, MatrixGame, Recall, ToyStep, make_loop
+from echelon.onpolicy.ppo import PPOLearner
+from tests.onpolicy.toys import Bandit, Endless, MatrixGame, Recall, ToyStep, ToyWorlds, make_loop
 
 
 def test_bandit_finds_the_best_arm() -> None:
@@ -62,6 +71,52 @@ def test_truncation_taken_for_termination_gives_a_measurably_wrong_value() -> No
     assert abs(_value_of(Endless(8)) - 10.0) < 0.3
     # 1, 1.9, 2.71, 3.439, 4.0951 steps are left on average: a blind critic learns their mean, 2.63
     assert abs(_value_of(EndlessCutWrong(8)) - 2.63) < 0.3
+
+
+class Target(ToyWorlds):
+    """Pays most, 0, for the action .6 of [-1, 1]."""
+
+    def earn(self, actions: Array) -> Array:
+        return -((actions[:, 0] - 0.6) ** 2)
+
+
+class Gaussian(nn.Module):
+    """The same bounded distribution everywhere."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.mean, self.log_std, self.level = (nn.Parameter(torch.zeros(1)) for _ in range(3))
+
+    def choice(self, *shape: int) -> SquashedNormal:
+        return SquashedNormal(self.mean.expand(*shape, 1), self.log_std)
+
+    def evaluate(self, chunks: Chunks) -> Evaluation:
+        choice = self.choice(*chunks.log_prob.shape)
+        return Evaluation(choice.log_prob(chunks.action["u"]), choice.entropy(), self.level.expand_as(chunks.value))
+
+    def initial_state(self, columns: int) -> Arrays:
+        return {}
+
+    def act(self, observation: Arrays, mask: Arrays, state: Arrays, generator: torch.Generator) -> Decision:
+        choice = self.choice(len(observation["state"]), 1)
+        u = choice.sample(generator)
+        action = choice.action(u).squeeze(-1).numpy()
+        return Decision(action, {"u": u.numpy()}, choice.log_prob(u).numpy(), self.value(observation, state))
+
+    def value(self, observation: Arrays, state: Arrays) -> Array:
+        out: Array = self.level.expand(len(observation["state"]), 1).numpy()
+        return out
+
+
+def test_a_bounded_continuous_action_finds_its_target_and_grows_sure() -> None:
+    policy = Gaussian()
+    learner = PPOLearner(policy, [adam(policy.parameters(), 1e-2)], PPOOptions(epochs=10, entropy_coef=0.001))
+    collector = StepCollector(Target(64), policy, lambda: learner.version, seed=0)
+    for _ in TrainingLoop(collector, LevelLearner({"agent": learner}), 8_000, 128):
+        pass
+    choice = policy.choice(1)
+    assert abs(choice.action(choice.mode()).item() - 0.6) < 0.05
+    assert choice.std.item() < 0.25  # it began at .78
 
 
 def test_toy_steps_keep_the_true_final_observation() -> None:

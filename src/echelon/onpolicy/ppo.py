@@ -7,6 +7,7 @@ decision).
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -101,9 +102,10 @@ class PPOLearner:
             )
         value = self.in_reward_units(batch.value)
         advantage, returns = self.advantages(batch)
+        normalizer = copy.copy(self.normalizer)  # the learner's own changes only once the batch is accepted
         if options.normalize_value:
-            self.normalizer.update(returns[acts])
-        target = self.normalizer.normalize(returns) if options.normalize_value else returns
+            normalizer.update(returns[acts])
+        target = normalizer.normalize(returns) if options.normalize_value else returns
         scaled = (
             normalize_advantage(advantage, acts, options.advantage_std_floor)
             if options.normalize_advantage
@@ -116,7 +118,7 @@ class PPOLearner:
             )
         steps, epochs, ratio_error = self._epochs(chunks)
         stats = _stats(batch, steps, epochs, ratio_error, value[acts], returns[acts])
-        self.version += 1
+        self.normalizer, self.version = normalizer, self.version + 1
         return stats
 
     def advantages(self, batch: RolloutBatch) -> tuple[Array, Array]:
