@@ -12,7 +12,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from echelon.onpolicy.distributions import Distribution, Gated, MaskedCategorical, Product, SquashedNormal, soft_bounded
+from echelon.onpolicy.distributions import (
+    Distribution,
+    Gated,
+    MaskedCategorical,
+    Product,
+    SquashedNormal,
+    invert,
+    soft_bounded,
+)
 
 seeds = st.integers(0, 2**31 - 1)
 
@@ -77,6 +85,16 @@ def test_draws_follow_the_probabilities() -> None:
     )
     shares = torch.bincount(drawn, minlength=4) / 40_000
     torch.testing.assert_close(shares, probs, atol=0.01, rtol=0.0)
+
+
+@pytest.mark.parametrize("uniform", [0.0, 1.0 - 2.0**-24])
+def test_the_smallest_and_the_largest_random_number_pick_an_allowed_choice(uniform: float) -> None:
+    rng = _generator()
+    probs = torch.rand(4096, 6, generator=rng)
+    probs[:, 0], probs[:, -1] = 0.0, 0.0
+    probs /= probs.sum(1, keepdim=True)
+    picked = invert(probs, torch.full((4096,), uniform))
+    assert (picked == (1 if uniform == 0.0 else 4)).all()
 
 
 def test_a_mask_must_be_bool() -> None:

@@ -41,7 +41,7 @@ def test_two_agents_find_the_joint_optimum_behind_a_worse_looking_choice() -> No
 def _recall(recurrent: bool) -> float:
     worlds = Recall(32)
     options = PPOOptions(epochs=8, entropy_coef=0.01)
-    loop, _ = make_loop(worlds, options, 50_000, 32 * 16, recurrent=recurrent, chunk=10 if recurrent else 1, lr=5e-3)
+    loop, _ = make_loop(worlds, options, 18_000, 32 * 16, recurrent=recurrent, chunk=10 if recurrent else 1, lr=5e-3)
     for _ in loop:
         pass
     return float(np.mean(worlds.returns[-512:]))
@@ -59,8 +59,8 @@ class EndlessCutWrong(Endless):
 
 
 def _value_of(worlds: Endless) -> float:
-    options = PPOOptions(gamma=0.9, epochs=10, entropy_coef=0.0)
-    loop, _ = make_loop(worlds, options, 10_000, 128, lr=5e-3)
+    options = PPOOptions(gamma=0.9, gae_lambda=1.0, epochs=10, entropy_coef=0.0)
+    loop, _ = make_loop(worlds, options, 7_200, 8 * 15, lr=5e-3)
     value = 0.0
     for done in loop:
         value = done.stats["agent"].mean_value
@@ -68,9 +68,9 @@ def _value_of(worlds: Endless) -> float:
 
 
 def test_truncation_taken_for_termination_gives_a_measurably_wrong_value() -> None:
-    assert abs(_value_of(Endless(8)) - 10.0) < 0.3
-    # 1, 1.9, 2.71, 3.439, 4.0951 steps are left on average: a blind critic learns their mean, 2.63
-    assert abs(_value_of(EndlessCutWrong(8)) - 2.63) < 0.3
+    assert abs(_value_of(Endless(8)) - 10.0) < 0.2
+    # with 1 to 5 steps left 1, 1.9, 2.71, 3.439 and 4.0951 are still earned: a blind critic learns their mean, 2.63
+    assert abs(_value_of(EndlessCutWrong(8)) - 2.63) < 0.2
 
 
 class Target(ToyWorlds):

@@ -199,6 +199,5 @@ def _check_finite(name: str, array: Array, where: Array) -> None:
         slot, column, unit = (int(i) for i in np.argwhere(bad)[0])
         raise ValueError(
             f"{name} is {array[slot, column, unit]} at slot {slot}, column {column}, unit {unit}, and at "
-            f"{int(bad.sum()) - 1} "
-            "more places where a unit acts; it must be finite"
+            f"{int(bad.sum()) - 1} more places where a unit acts; it must be finite"
         )

@@ -219,8 +219,8 @@ class RolloutBuilder:
             slot, column, u = (int(i) for i in np.argwhere(missing)[0])
             raise ValueError(
                 f"slot {slot}, column {column}, unit {u} (and {int(missing.sum()) - 1} more) stops without "
-                "termination and "
-                "without a next_value; give close() the critic's value of the true final state, or take() a last_value"
+                "termination and without a next_value; give close() the critic's value of the true final state, or "
+                "take() a last_value"
             )
         unit["next_value"] = np.where(unwanted, np.float32(0.0), filled)
 

@@ -67,11 +67,10 @@ class MaskedCategorical:
         return self.log_probs.exp()
 
     def sample(self, generator: torch.Generator | None = None) -> Tensor:
-        """By the inverse of the cumulative distribution: one uniform number a row. Forbidden steps have height 0."""
-        cumulative = self.probs.detach().cumsum(-1)
-        total = cumulative[..., -1:]
-        uniform = torch.rand(total.shape, generator=generator, dtype=total.dtype, device=total.device)
-        return (cumulative <= uniform * total).sum(-1)
+        """By the inverse of the cumulative distribution: one uniform number a row."""
+        probs = self.probs.detach()
+        uniform = torch.rand(probs.shape[:-1], generator=generator, dtype=probs.dtype, device=probs.device)
+        return invert(probs, uniform)
 
     def mode(self) -> Tensor:
         """The most probable choice."""
@@ -89,6 +88,15 @@ class MaskedCategorical:
     def action(self, stored: Tensor) -> Tensor:
         """The choice itself."""
         return stored
+
+
+def invert(probs: Tensor, uniform: Tensor) -> Tensor:
+    """The first choice whose cumulative probability exceeds `uniform` in [0, 1), (..., K) and (...) -> (...).
+
+    A choice of probability 0 adds no height, so none can be the first to exceed: not even at 0 or just below 1.
+    """
+    cumulative = probs.cumsum(-1)
+    return (cumulative <= uniform.unsqueeze(-1) * cumulative[..., -1:]).sum(-1)
 
 
 def soft_bounded(raw: Tensor, low: float, high: float) -> Tensor:

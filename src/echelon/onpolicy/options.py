@@ -47,7 +47,7 @@ class PPOOptions:
     unit_reduction: Literal["mean", "sum"] = "mean"
     """How the units of a decision (agents, parts, threads) add up: `sum` over units or `mean` over acting units."""
     ratio_tolerance: float | None = 1e-3
-    """Before the first step every ratio must be 1 within this, else the batch is refused; None: not checked."""
+    """Before the first step every ratio in it must be 1 within this, or the batch is refused; None: no check."""
 
     def __post_init__(self) -> None:
         """Refuse values under which an update has no meaning."""

@@ -149,9 +149,8 @@ class PPOLearner:
         steps: Array = torch.stack(rows).numpy()
         if not np.isfinite(steps).all():
             raise FloatingPointError(
-                f"an update of version {self.version} gave a loss or gradient that is not finite; go back to the "
-                "last checkpoint "
-                "and look at rewards, observations and learning rate"
+                f"an update of version {self.version} gave a loss or gradient that is not finite; go back to the last "
+                "checkpoint and look at rewards, observations and learning rate"
             )
         return steps, epochs, ratio_error
 
@@ -188,10 +187,8 @@ class PPOLearner:
         ratio_error, limit = float(error), self.options.ratio_tolerance
         if limit is not None and not ratio_error <= limit:
             raise ValueError(
-                f"before the first step a ratio differs from 1 by {ratio_error:.3g} (ratio_tolerance={limit:g}): the "
-                "stored "
-                "log-probabilities are not those of the stored actions, observations, masks and recurrent states "
-                "under this policy"
+                f"before the first step a ratio differs from 1 by {ratio_error:.3g} (ratio_tolerance={limit:g}): "
+                "stored log-probabilities are not those of the stored actions, observations, masks, states and resets"
             )
         idle = [name for name, parameter in self._trainable.items() if parameter.grad is None]
         if idle:
