@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from echelon.onpolicy.batch import VersionError, concatenate, nbytes, rollout_version
+from echelon.onpolicy.batch import VersionError, concatenate, rollout_version
 from tests.onpolicy.batches import random_batch
 
 
@@ -87,9 +87,3 @@ def test_batches_of_two_versions_do_not_join() -> None:
     with pytest.raises(VersionError, match="'low': 7"):
         rollout_version({"high": random_batch(), "low": random_batch(version=7)})
     assert rollout_version({"high": random_batch(version=7), "low": random_batch(version=7)}) == 7
-
-
-def test_bytes_are_counted_over_all_arrays() -> None:
-    batch = random_batch(1, 1, 1)
-    # float32: 3 observations, log_prob, value, next_value, reward; int64: action, span; bool: 3 per unit, 2 per slot
-    assert nbytes(batch) == 4 * 7 + 8 * 2 + 5

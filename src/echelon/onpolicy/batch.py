@@ -13,7 +13,7 @@ Words used throughout the engine:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -172,18 +172,6 @@ def concatenate(batches: Sequence[RolloutBatch]) -> RolloutBatch:
         rows = -(-slots // first.chunk) if tree == "state" else slots
         joined[tree] = {name: _beside([t[name] for t in trees], rows) for name in trees[0]}
     return RolloutBatch(version=first.version, chunk=first.chunk, **joined)
-
-
-def nbytes(batch: RolloutBatch) -> int:
-    """Bytes of all arrays of a batch."""
-    total = 0
-    for item in fields(batch):
-        content = getattr(batch, item.name)
-        if isinstance(content, np.ndarray):
-            total += content.nbytes
-        elif isinstance(content, Mapping):
-            total += sum(array.nbytes for array in content.values())
-    return total
 
 
 def _beside(arrays: Sequence[Array], rows: int) -> Array:
