@@ -11,8 +11,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from echelon.hrl_xf.day_batch import Ledger, day_batch
-from echelon.hrl_xf.goals import BUCKETS, Buckets, DayRecord, goal_mask, goals_of, open_goal
-from echelon.hrl_xf.schema import DayState, Offer, Role
+from echelon.hrl_xf.goals import BUCKETS, Buckets, DayRecord, day_records, goal_mask, goals_of, open_goal
+from echelon.hrl_xf.schema import (
+    Answer,
+    DailyStatusEntry,
+    DayState,
+    Decision,
+    DecisionEntry,
+    Entry,
+    Issues,
+    NegotiationSuccess,
+    NegotiationSuccessEntry,
+    Offer,
+    Role,
+)
 from tests.hrl_xf.day_examples import a_day, days, deals, same_bits
 
 Seen = tuple[Role, Offer, int, int]
@@ -169,6 +181,47 @@ def test_open_goal_by_hand() -> None:
     ledger = Ledger.from_deals(batch, [[("buyer", (8, 12, 20)), ("seller", (5, 10, 30))]])
     assert open_goal(goal, Ledger.empty(batch)).tolist() == [[[10, 3], [4, 0], [1, 0], [0, 2]]]
     assert open_goal(goal, ledger).tolist() == [[[4, 0], [2, 0], [1, 0], [0, 2]]]
+
+
+# -- from a log --
+
+
+def said(answer: Answer, mechanism: str, round_: int, **more: Any) -> DecisionEntry:
+    """A decision of a buyer in one of its threads; sent, unless `more` says otherwise."""
+    given: dict[str, Any] = {"asked": "counter_all", "offer": None, "counter_offer": None, "sent": True, **more}
+    decision = Decision(
+        call=round_,
+        partner="them",
+        role="buyer",
+        mechanism_id=mechanism,
+        round=round_,
+        rounds=20,
+        relative_time=round_ / 20,
+        issues=Issues((1, 30), (10, 20), (18, 22)),
+        answer=answer,
+        deals_before=0,
+        **given,
+    )
+    return DecisionEntry(day=10, data=decision)
+
+
+def test_a_logs_day_is_what_partners_offered_and_what_the_agent_last_sent() -> None:
+    entries: list[Entry] = [
+        DailyStatusEntry(day=10, data=a_day()),
+        said("REJECT", "a", 0, asked="first_proposals", counter_offer=(6, 10, 18)),
+        said("REJECT", "a", 1, offer=(9, 12, 22), counter_offer=(5, 10, 19)),
+        said("REJECT", "a", 2, offer=(8, 12, 22), counter_offer=(4, 10, 20), sent=False),
+        said("REJECT", "b", 0, asked="framework", offer=(7, 11, 21), counter_offer=(30, 20, 22)),
+        said("END", "c", 3, offer=(3, 13, 20)),
+        NegotiationSuccessEntry(day=10, data=NegotiationSuccess("d", "them", "seller", (2, 14, 30), 4)),
+        DailyStatusEntry(day=11, data=a_day(current_step=11)),
+    ]
+    today, tomorrow = day_records(entries)
+    assert today.deals == [("seller", (2, 14, 30))]
+    seen = [(offer, round_) for _, offer, round_, _ in today.seen]
+    assert seen == [((9, 12, 22), 1), ((8, 12, 22), 2), ((3, 13, 20), 3)]
+    assert today.own == {"a": ("buyer", (5, 10, 19))}
+    assert tomorrow[1:] == ([], [], {})
 
 
 # -- whatever the days --
