@@ -1,0 +1,133 @@
+"""Days to calculate by hand, and days drawn at random."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import numpy as np
+from hypothesis import strategies as st
+
+from echelon.hrl_xf.schema import Commitments, DayState, Issues, Offer, OffersSnapshot, Role, SeenOffer
+
+
+def commitments(
+    q_in: list[int] | None = None,
+    q_out: list[int] | None = None,
+    payables: list[float] | None = None,
+    receivables: list[float] | None = None,
+) -> Commitments:
+    """Lists may be left out; all are filled up with zeros to the longest."""
+    given: list[list[Any]] = [list(row or []) for row in (q_in, q_out, payables, receivables)]
+    length = max(1, *(len(row) for row in given))
+    full = [[*row, *[0] * (length - len(row))] for row in given]
+    return Commitments(*full)
+
+
+def a_day(**changes: Any) -> DayState:
+    """A middle-level factory on day 10 of 50 with 10 lines, 10,000 in the bank, prices 20 and 30, nothing signed."""
+    day = DayState(
+        current_step=10,
+        n_steps=50,
+        balance=10_000.0,
+        initial_balance=10_000.0,
+        score=1.0,
+        inventory_input=0,
+        inventory_output=0,
+        spot_price_in=20.0,
+        spot_price_out=30.0,
+        trading_prices=[10.0, 20.0, 30.0, 40.0],
+        n_lines=10,
+        horizon=10,
+        production_cost=5.0,
+        commitments=commitments(),
+        level=1,
+        my_input_product=1,
+        my_output_product=2,
+        n_products=4,
+        n_suppliers=3,
+        n_consumers=3,
+        needed_supplies=0,
+        needed_sales=0,
+        exogenous_input_quantity=0,
+        exogenous_input_price=0.0,
+        exogenous_output_quantity=0,
+        exogenous_output_price=0.0,
+        shortfall_penalty=0.5,
+        storage_cost=0.05,
+        disposal_cost=0.0,
+        is_bankrupt=False,
+        buy_issues=Issues((1, 30), (10, 20), (18, 22)),
+        sell_issues=Issues((1, 30), (10, 20), (27, 33)),
+        offers_snapshot=OffersSnapshot([], []),
+    )
+    return msgspec.structs.replace(day, **changes)
+
+
+def padded(values: list[float], length: int = 41) -> list[float]:
+    """Values by days ahead, zeros to the end."""
+    return [*values, *[0.0] * (length - len(values))]
+
+
+@st.composite
+def issues(draw: st.DrawFn, step: int, last: int) -> Issues:
+    """Any bounds at all, now and then none that fit the limits."""
+    q, p, first = draw(st.integers(1, 6)), draw(st.integers(0, 80)), draw(st.integers(step, last))
+    wide, dear, until = draw(st.integers(0, 60)), draw(st.integers(0, 20)), draw(st.integers(first, last))
+    return Issues((q, q + wide), (first, until), (p, p + dear))
+
+
+@st.composite
+def seen(draw: st.DrawFn, step: int) -> SeenOffer:
+    time = draw(st.integers(max(0, step - 1), step + 10))
+    return SeenOffer(time, draw(st.integers(1, 30)), draw(st.integers(1, 60)), draw(st.integers(0, 19)), 20)
+
+
+@st.composite
+def days(draw: st.DrawFn, healthy: bool = False) -> DayState:
+    """Any day an agent could wake up to, the unsafe ones included; a healthy one has room to trade on both sides."""
+    n_steps = draw(st.integers(2, 60))
+    step = draw(st.integers(0, n_steps - 1))
+    horizon = draw(st.integers(1, 12))
+    last = min(horizon, n_steps - 1 - step)
+    counts = st.lists(st.integers(0, 3 if healthy else 25), min_size=last + 1, max_size=last + 1)
+    q_in, q_out = draw(counts), draw(counts)
+    price = draw(st.integers(1, 40))
+    level = draw(st.integers(0, 2))
+    side = issues(step, step + last) if healthy else st.none() | issues(step, step + last)
+    snapshot = st.lists(seen(step), max_size=6)
+    return a_day(
+        current_step=step,
+        n_steps=n_steps,
+        balance=draw(st.floats(3e3 if healthy else -5e3, 2e4)),
+        initial_balance=draw(st.floats(0, 2e4)),
+        inventory_input=draw(st.integers(0, 9 if healthy else 200)),
+        inventory_output=draw(st.integers(20 if healthy else 0, 40)),
+        spot_price_in=draw(st.floats(0.5, 60)),
+        spot_price_out=draw(st.floats(0.5, 90)),
+        n_lines=draw(st.integers(1, 12)),
+        horizon=horizon,
+        commitments=commitments(q_in, q_out, [float(q * price) for q in q_in], [float(q * price) for q in q_out]),
+        level=level,
+        my_input_product=level,
+        my_output_product=level + 1,
+        needed_supplies=draw(st.integers(-50, 50)),
+        needed_sales=draw(st.integers(-50, 50)),
+        buy_issues=draw(side),
+        sell_issues=draw(side),
+        offers_snapshot=OffersSnapshot(draw(snapshot), draw(snapshot)),
+    )
+
+
+@st.composite
+def deals(draw: st.DrawFn, day: DayState) -> list[tuple[Role, Offer]]:
+    """A few deals of that day, safe or not."""
+    last = day.current_step + min(day.horizon, day.n_steps - 1 - day.current_step)
+    offer = st.tuples(st.integers(1, 30), st.integers(day.current_step, last), st.integers(1, 60))
+    role: st.SearchStrategy[Role] = st.sampled_from(("buyer", "seller"))
+    return draw(st.lists(st.tuples(role, offer), max_size=4))
+
+
+def same_bits(a: Any, b: Any) -> bool:
+    """Equal type, shape and bytes."""
+    return a.dtype == b.dtype and a.shape == b.shape and bool(np.asarray(a).tobytes() == np.asarray(b).tobytes())
