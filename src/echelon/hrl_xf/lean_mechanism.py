@@ -21,6 +21,7 @@ from time import perf_counter
 from typing import Any
 
 import attrs
+from negmas.common import NegotiatorDescriptor
 from negmas.gb.common import ResponseType
 from negmas.outcomes import make_os
 from negmas.outcomes.common import ExtendedOutcome
@@ -57,7 +58,14 @@ class Agenda:
         return cls(issues, space, space.cardinality, tuple(limit for issue in issues for limit in issue.values))
 
 
-class LeanMechanism(SAOMechanism):  # type: ignore[misc]
+class ClocklessMechanism(SAOMechanism):  # type: ignore[misc]
+    """A stock negotiation whose time is steps: it never looks at a clock to end, or to draw a random number."""
+
+    time = property(lambda self: 0.0)
+    remaining_time = property(lambda self: None)
+
+
+class LeanMechanism(ClocklessMechanism):
     """An SAOMechanism that takes a short way through a round between two plain agents.
 
     `serial` numbers the negotiations of a world; it takes the place of random ids, so that equal seeds give equal logs.
@@ -118,9 +126,10 @@ class LeanMechanism(SAOMechanism):  # type: ignore[misc]
         new._limits = agenda.limits
         return new
 
-    # Time is steps.
-    time = property(lambda self: 0.0)
-    remaining_time = property(lambda self: None)
+    @property
+    def participants(self) -> list[NegotiatorDescriptor]:
+        """Who takes part, by the stock type where it is ours that stands in for it."""
+        return [attrs.evolve(p, type=p.type.replace("lean_", "controlled_sao_")) for p in super().participants]
 
     @property
     def _history(self) -> list[SAOState]:
@@ -196,6 +205,8 @@ class LeanMechanism(SAOMechanism):  # type: ignore[misc]
         for index in order:
             self._last_checked_negotiator = index
             negotiator = self._negotiators[index]
+            if negotiator.id in state.left_negotiators:
+                continue
             response = self._ask(index, state, self._negotiators[order[(index + 1) % len(order)]].id)
             if response is None:
                 state.timedout = True
@@ -213,16 +224,21 @@ class LeanMechanism(SAOMechanism):  # type: ignore[misc]
                     state.broken = True
                     return
                 state.n_acceptances += 1
-                if state.n_acceptances == 2:
+                if state.n_acceptances == 2 - len(state.left_negotiators):
                     state.agreement = state.current_offer
                     return
             elif kind == END:
                 state.broken = True
                 return
             elif kind == LEAVE:
-                self._remove_negotiator_on_leave(negotiator)
-                state.broken = True
-                return
+                self._leave(negotiator, state)
+
+    def _leave(self, negotiator: LeanNegotiator, state: SAOState) -> None:
+        """Mark a negotiator as gone and fail as the stock mechanism does, so that the step tries the round again."""
+        left = state.left_negotiators
+        self._rounds = [tuple(set(left) if value is left else value for value in values) for values in self._rounds]
+        left.add(negotiator.id)
+        raise TypeError("on_leave() got multiple values for argument 'negotiator_id'")
 
     def _wait(self, index: int, state: SAOState) -> None:
         """Stop the round here; the next step goes on with this negotiator."""
