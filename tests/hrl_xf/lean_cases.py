@@ -68,7 +68,7 @@ def outcome(world: Any) -> dict[str, Any]:
     board = world.bulletin_board.data
     prices = list(board["trading_prices"].values())  # the first has a random id for a key in the stock world
     found["board"] = {k: repr(v) for k, v in (board | {"trading_prices": prices}).items()}
-    found["random"] = random.getstate(), np.random.get_state()[1].tolist()
+    found["random"] = random.getstate(), np.random.get_state(legacy=False)["state"]["key"].tolist()
     found["seen"] = {id: getattr(adapter.adapted_object, "seen", None) for id, adapter in world.agents.items()}
     return found
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from lean_cases import (
+from lean_cases import (  # type: ignore[import-not-found]
     EXPERTS,
     Failing,
     Hooked,
@@ -180,7 +180,7 @@ def test_the_generator_makes_the_stock_generators_world(tmp_path: Path) -> None:
     random.seed(4)
     np.random.seed(4)
     lean = lean_std_world_generator(**assigned)
-    after = random.getstate(), np.random.get_state()[1].tolist()
+    after = random.getstate(), np.random.get_state(legacy=False)["state"]["key"].tolist()
     assert repr(assigned) == repr(given)
     assert defaults == STD_DEFAULT_PARAMS
     assert not any(tmp_path.iterdir())
@@ -193,7 +193,7 @@ def test_the_generator_makes_the_stock_generators_world(tmp_path: Path) -> None:
     finally:  # it leaves its world's parameters behind
         STD_DEFAULT_PARAMS.clear()
         STD_DEFAULT_PARAMS.update(defaults)
-    assert (random.getstate(), np.random.get_state()[1].tolist()) == after
+    assert (random.getstate(), np.random.get_state(legacy=False)["state"]["key"].tolist()) == after
     assert type(stock) is SCML2024StdWorld
     same = "name n_steps profiles agent_types agent_params agent_suppliers initial_balances ignore_agent_exception"
     for name in same.split():
