@@ -100,29 +100,26 @@ class LeanMechanism(ClocklessMechanism):
         new.set_id("")
         new.name = name
         new._short, new._rounds, new.spent = True, [], [0.0, 0.0]
-        new._nmi_params = self._nmi_params | {
+        new._negotiator_logs = defaultdict(list)
+        params = self._nmi_params | {
             "id": new.id,
             "outcome_space": agenda.space,
             "n_outcomes": agenda.n_outcomes,
             "annotation": annotation,
             "_mechanism": new,
         }
-        new._internal_nmi = new._shared_nmi = SAONMI(**new._nmi_params)
+        new._nmi_params = params
+        new._internal_nmi = new._shared_nmi = SAONMI(**params)
         new.params = self.params | {"annotation": annotation}
-        new._stats = {"round_times": [], "times": defaultdict(float), "exceptions": defaultdict(list)}
         new._current_state = SAOState(n_negotiators=2)
         new._negotiators = [negotiator for negotiator, _ in sides]
         new._negotiator_map = {negotiator.id: negotiator for negotiator in new._negotiators}
         new._negotiator_index = {negotiator.id: i for i, negotiator in enumerate(new._negotiators)}
-        new._roles = ["negotiator", "negotiator"]
-        new.negotiators_of_role = defaultdict(list, negotiator=list(new._negotiators))
-        new.role_of_negotiator = dict.fromkeys(new._negotiator_map, "negotiator")
-        new._nmis = defaultdict(new._get_shared_nmi)
+        new._nmis = {}
         for negotiator, owner in sides:
-            negotiator.owner = owner
-            negotiator._role = "negotiator"
-            nmi = SAONMI(**(new._nmi_params | {"annotation": dict(annotation)}))
-            new._nmis[negotiator.id] = negotiator._nmi = nmi
+            params["annotation"] = dict(annotation)
+            new._nmis[negotiator.id] = nmi = SAONMI(**params)
+            negotiator.enter(nmi, owner)
         new._limits = agenda.limits
         return new
 
@@ -185,7 +182,8 @@ class LeanMechanism(ClocklessMechanism):
         state.relative_time = min(1.0, 1 / (self._internal_nmi.n_steps + 1))
         self._start_time = 0
         for negotiator in self._negotiators:
-            self._call(negotiator, negotiator._on_negotiation_start, state=copy_state(state))
+            if negotiator.hears_start:
+                self._call(negotiator, negotiator._on_negotiation_start, state=copy_state(state))
 
     def on_negotiation_end(self) -> None:
         if not self._short:
