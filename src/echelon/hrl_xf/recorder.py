@@ -32,7 +32,7 @@ from echelon.hrl_xf.schema import (
     Offer,
     Role,
 )
-from echelon.hrl_xf.state_builder import OffersMemory, day_state, issues_of
+from echelon.hrl_xf.state_builder import OffersMemory, day_state
 
 _SERIES = ("balance", "inventory_input", "inventory_output", "profit", "productivity")
 
@@ -44,9 +44,7 @@ class Thread(NamedTuple):
     """One negotiation of today, as the agent sees it."""
 
     role: Role
-    mechanism_id: str
     issues: Issues
-    rounds: int
 
 
 def _offer(outcome: Any) -> Offer:
@@ -76,6 +74,8 @@ class Recorder:
         self._otherwise: Asked = otherwise
         self._day = -1
         self._awi: Any = None
+        self._me = ""
+        self._rounds = 0
         self._initial_balance = 0.0
         self._offers = OffersMemory()
         self._threads: dict[str, Thread] = {}
@@ -119,7 +119,7 @@ class Recorder:
     def dawn(self, agent: Any) -> None:
         awi = agent.awi
         if self._day < 0:
-            self._awi = awi
+            self._awi, self._me = awi, awi.agent.id
             self._initial_balance = float(awi.current_balance)
             self.entries.append(AgentInitializedEntry(day=awi.current_step, data=_initialized(agent, awi)))
         else:
@@ -127,21 +127,27 @@ class Recorder:
         self._day = awi.current_step
         state = day_state(awi, self._initial_balance, self._offers.take())
         self.entries.append(DailyStatusEntry(day=self._day, data=state))
-        me, details = awi.agent.id, awi.current_negotiation_details
+        details = awi.current_negotiation_details
         self._threads = {}
-        for partner, info in details["buy"].items():
-            self._threads[partner] = self._thread("buyer", partner, me, state.buy_issues, info.nmi)
-        for partner, info in details["sell"].items():
-            self._threads[partner] = self._thread("seller", me, partner, state.sell_issues, info.nmi)
+        if details["buy"]:
+            self._threads |= dict.fromkeys(details["buy"], self._side("buyer", state.buy_issues))
+        if details["sell"]:
+            self._threads |= dict.fromkeys(details["sell"], self._side("seller", state.sell_issues))
         self._open = set(self._threads)
+        one = next(iter((details["buy"] or details["sell"]).values()), None)
+        self._rounds = 0 if one is None else one.nmi.n_steps  # a world gives all its negotiations the same
         self._pending = {}
         self._calls = self._deals = 0
 
-    def _thread(self, role: Role, seller: str, buyer: str, issues: Issues | None, nmi: Any) -> Thread:
-        bounds = issues or issues_of(nmi.issues)
-        if bounds is None:
-            raise ValueError(f"negotiation of {seller} and {buyer} on day {self._day} has no issues")
-        return Thread(role, f"{self._day:03d}_{seller}_{buyer}", bounds, nmi.n_steps)
+    def _side(self, role: Role, issues: Issues | None) -> Thread:
+        if issues is None:
+            raise ValueError(f"there are negotiations as {role} on day {self._day}, but no issues to negotiate")
+        return Thread(role, issues)
+
+    def _mechanism_id(self, partner: str, role: Role) -> str:
+        """Names the negotiation by day and partners: equal worlds give equal names, which the simulator's do not."""
+        seller, buyer = (partner, self._me) if role == "buyer" else (self._me, partner)
+        return f"{self._day:03d}_{seller}_{buyer}"
 
     def dusk(self, agent: Any) -> None:
         world, me = agent.awi._world, agent.awi.agent.id
@@ -186,9 +192,9 @@ class Recorder:
             asked,
             partner,
             thread.role,
-            thread.mechanism_id,
+            self._mechanism_id(partner, thread.role),
             state.step,
-            thread.rounds,
+            self._rounds,
             float(state.relative_time),
             thread.issues,
             offer,
@@ -252,25 +258,25 @@ class Recorder:
 
     def _saw(self, partner: str, offer: Any, state: Any) -> None:
         thread = self._threads[partner]
-        self._offers.saw(thread.role, offer, state.step, thread.rounds)
+        self._offers.saw(thread.role, offer, state.step, self._rounds)
 
     # -- results of negotiations --
 
     def agreed(self, contract: Any) -> None:
-        me, annotation, agreement = self._awi.agent.id, contract.annotation, contract.agreement
-        role: Role = "buyer" if annotation["buyer"] == me else "seller"
+        annotation, agreement = contract.annotation, contract.agreement
+        role: Role = "buyer" if annotation["buyer"] == self._me else "seller"
         partner = annotation["seller" if role == "buyer" else "buyer"]
         deal = (int(agreement["quantity"]), int(agreement["time"]), int(agreement["unit_price"]))
-        mechanism_id = self._threads[partner].mechanism_id
+        mechanism_id = self._mechanism_id(partner, role)
         data = NegotiationSuccess(mechanism_id, partner, role, deal, contract.mechanism_state.step)
         self.entries.append(NegotiationSuccessEntry(day=self._day, data=data))
         self._open.discard(partner)
         self._deals += 1
 
     def failed(self, annotation: Any, state: Any) -> None:
-        role: Role = "buyer" if annotation["buyer"] == self._awi.agent.id else "seller"
+        role: Role = "buyer" if annotation["buyer"] == self._me else "seller"
         partner = annotation["seller" if role == "buyer" else "buyer"]
-        mechanism_id = self._threads[partner].mechanism_id
+        mechanism_id = self._mechanism_id(partner, role)
         data = NegotiationFailure(mechanism_id, partner, role, state.step, bool(state.timedout))
         self.entries.append(NegotiationFailureEntry(day=self._day, data=data))
         self._open.discard(partner)
