@@ -1,0 +1,69 @@
+"""Files that are whole or not there: written beside, synced, then renamed.
+
+After `kill -9` or a power cut there is the old file or the new one, never half of one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import secrets
+from pathlib import Path
+from typing import Any
+
+TEMPORARY = ".tmp-"
+"""Names with this prefix are unfinished; whoever finds one after a crash may delete it."""
+
+
+def write_atomic(path: str | os.PathLike[str], data: bytes) -> None:
+    """Replace the file at `path` by one with `data`."""
+    target = Path(path)
+    beside = target.with_name(f"{TEMPORARY}{target.name}-{secrets.token_hex(4)}")
+    try:
+        write_synced(beside, data)
+        os.replace(beside, target)
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            beside.unlink()
+        raise
+    sync_directory(target.parent)
+
+
+def write_json(path: str | os.PathLike[str], value: Any) -> None:
+    """Replace the file at `path` by `value` as JSON. NaN and infinity are refused: JSON has none."""
+    write_atomic(path, to_json(value, str(path)))
+
+
+def to_json(value: Any, name: str) -> bytes:
+    """`value` as JSON text; `name` is for the error."""
+    try:
+        return (json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode()
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name}: the value cannot be written as JSON: {error}") from error
+
+
+def read_json(path: str | os.PathLike[str]) -> Any:
+    """The value in a JSON file; an error names the file."""
+    data = Path(path).read_bytes()
+    try:
+        return json.loads(data)
+    except ValueError as error:
+        raise ValueError(f"{os.fspath(path)} is not whole JSON ({error}); it was damaged or cut short") from error
+
+
+def write_synced(path: Path, data: bytes) -> None:
+    """Write a file and wait until it is on the disk. Not atomic: for files inside an unfinished directory."""
+    with open(path, "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def sync_directory(path: Path) -> None:
+    """Wait until the names in a directory are on the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
