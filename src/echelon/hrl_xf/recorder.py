@@ -86,33 +86,14 @@ class Recorder:
         self._executed = (0, 0)
         self._contracts_seen = 0
         self._due: dict[int, list[ContractEvent]] = {}
-        self._asking_state: Any = None
-        self._ask_depth = 0
-        self._decide_depth = 0
+        # Agents call their own methods: only the outermost call is a question, or a decision.
+        self.asking_state: Any = None
+        self.asking = 0
+        self.deciding = 0
 
     def count_failure(self, trace: str) -> None:
         self.failures += 1
         self.first_failure = self.first_failure or trace
-
-    # -- who is asked, and how deep: agents call their own methods, and only the outermost call is a decision --
-
-    def ask(self, state: Any) -> None:
-        if self._ask_depth == 0:
-            self._asking_state = state
-        self._ask_depth += 1
-
-    def asked(self) -> bool:
-        """End what `ask` began; True if that was the outermost question."""
-        self._ask_depth -= 1
-        return self._ask_depth == 0
-
-    def decide(self) -> None:
-        self._decide_depth += 1
-
-    def decided(self) -> bool:
-        """End what `decide` began; True if that was the outermost decision."""
-        self._decide_depth -= 1
-        return self._decide_depth == 0
 
     # -- the day's frame --
 
@@ -210,7 +191,7 @@ class Recorder:
             if partner in self._open:
                 counter = None if outcome is None else _offer(outcome)
                 answer: Answer = "END" if counter is None else "REJECT"
-                asking = self._asking_state
+                asking = self.asking_state
                 self._pending[partner] = self._decide("first_proposals", partner, asking, None, answer, counter)
         self._calls += 1
 
@@ -224,7 +205,7 @@ class Recorder:
                 continue
             on_table = offers.get(partner)
             offer = None if on_table is None else _offer(on_table)
-            state = states.get(partner, self._asking_state)
+            state = states.get(partner, self.asking_state)
             given = responses.get(partner)
             outcome = None if given is None else given.outcome
             answer = "END" if given is None else _answer(given.response, outcome, offer)
@@ -287,15 +268,24 @@ class Recorder:
         """Close the last day and hand over the whole log; call it once, after the world has ended."""
         if self._day >= 0:
             self._close_day()
-        closed = [e.data for e in self.entries if isinstance(e, DayClosedEntry)]
-        answers = [e.data.answer for e in self.entries if isinstance(e, DecisionEntry)]
+        closed: list[DayClosed] = []
+        answers = {"ACCEPT": 0, "REJECT": 0, "END": 0}
+        deals = 0
+        for entry in self.entries:
+            kind = type(entry)
+            if kind is DecisionEntry:
+                answers[entry.data.answer] += 1  # type: ignore[union-attr]
+            elif kind is NegotiationSuccessEntry:
+                deals += 1
+            elif kind is DayClosedEntry:
+                closed.append(entry.data)  # type: ignore[arg-type]
         stats = LogStats(
             days=len(closed),
-            decisions=len(answers),
-            accepts=answers.count("ACCEPT"),
-            rejects=answers.count("REJECT"),
-            ends=answers.count("END"),
-            deals=sum(isinstance(e, NegotiationSuccessEntry) for e in self.entries),
+            decisions=sum(answers.values()),
+            accepts=answers["ACCEPT"],
+            rejects=answers["REJECT"],
+            ends=answers["END"],
+            deals=deals,
             final_score=closed[-1].balance / self._initial_balance if closed and self._initial_balance else 0.0,
             tracker_failures=self.failures,
             first_tracker_failure=self.first_failure,
