@@ -214,8 +214,11 @@ SCRIPT = """
 import sys, time, os
 from echelon.runtime.tasks import Task, run_tasks
 
+def say(text):
+    os.write(1, f"{text}\\n".encode())  # in one piece: several processes write here
+
 def work(seconds):
-    print("pid", os.getpid(), flush=True)
+    say(f"pid {os.getpid()}")
     time.sleep(seconds)
 
 if __name__ == "__main__":
@@ -223,9 +226,9 @@ if __name__ == "__main__":
     next(results)
     if sys.argv[2] == "close":
         results.close()
-        print("closed", flush=True)
+        say("closed")
     else:
-        print("ready", flush=True)
+        say("ready")
         next(results)
 """
 
