@@ -21,6 +21,7 @@ from scml.utils import balance_calculator_std
 
 from echelon.hrl_xf import tracker
 from echelon.hrl_xf.lean_world import lean_std_world_generator
+from echelon.hrl_xf.module_state import restore_modules
 from echelon.hrl_xf.schema import AgentLog, encode_log
 from echelon.hrl_xf.tournament import PlannedWorld
 from echelon.runtime.files import write_atomic
@@ -56,6 +57,7 @@ class WorldResult(msgspec.Struct, frozen=True, kw_only=True):
 
 def play(planned: PlannedWorld, track: tuple[str, ...]) -> Any:
     """Build and play the world; competitors of the named classes are tracked. Returns the ended world."""
+    restore_modules(planned.config["agent_types"])
     seed_everything(planned.seed)
     world = lean_std_world_generator(**planned.config)
     seats = zip(world.non_system_agents, planned.config["is_default"], strict=True)
@@ -71,8 +73,8 @@ def logs_of(world: Any, planned: PlannedWorld) -> list[AgentLog]:
     for adapter in world.non_system_agents:
         agent = adapter.adapted_object
         if isinstance(agent, tracker.TrackedAgent):
-            ids = {"world_id": planned.world_id, "config_id": planned.config_id, "seed": planned.seed}
-            logs.append(agent.echelon_recorder.finish(agent, **ids))
+            recorder, config_id = agent.echelon_recorder, planned.config_id
+            logs.append(recorder.finish(agent, world_id=planned.world_id, config_id=config_id, seed=planned.seed))
     return logs
 
 
@@ -186,4 +188,4 @@ def _world_stats(world: Any, planned: PlannedWorld) -> dict[str, Any]:
         name = f"n_{field.name}"
         if name in vars(stats) and not field.name.endswith("exceptions"):
             setattr(stats, name, vars(totals)[field.name]["all"])
-    return vars(stats)
+    return dict(vars(stats))
