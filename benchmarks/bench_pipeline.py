@@ -2,7 +2,7 @@
 
     python benchmarks/bench_pipeline.py --data-dir tournament_history/hrl_data_…_std [--agent PenguinAgent] [--logs 600]
 
-Without --data-dir the small logs of the tests are copied often enough. Every figure is of processes of their own.
+Without --data-dir the small logs of the tests are copied often enough. Each run is a process of its own.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import json
 import resource
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -73,19 +72,16 @@ def apart(data_dir: Path, agent: str, workers: int, cache: Path) -> dict[str, fl
     return found
 
 
-def many_logs(source: Path | None, count: int, folder: Path) -> Path:
-    """`count` logs as plain JSON: links to those of a collection, or copies of the small ones."""
-    target = folder / "logs"
+def many_logs(source: Path | None, agent: str, count: int, folder: Path) -> Path:
+    """`count` logs of the agent as plain JSON: those of a collection, or the small ones, over and over."""
+    from echelon.hrl_xf.log_files import agent_type_of, find_logs, match_agent, read_bytes
+
+    target, source = folder / "logs", FIXTURES if source is None else source
     target.mkdir()
-    if source is not None:
-        found = sorted(p for p in source.rglob("agent_*.json*") if not p.name.startswith("."))
-    else:
-        found = sorted(FIXTURES.glob("*.gz"))
+    owner = {file.path: agent_type_of(source, file.path) for file in find_logs(source)}
+    chosen = [path for path, name in owner.items() if name == match_agent(agent, owner.values())]
     for i in range(count):
-        path = found[i % len(found)]
-        shutil.copyfile(
-            path, target / f"agent_{i:06d}{''.join(path.suffixes[-2:]) if path.suffix == '.gz' else '.json'}"
-        )
+        (target / f"agent_{i:06d}.json").write_bytes(read_bytes(source, chosen[i % len(chosen)]))
     return target
 
 
@@ -99,7 +95,7 @@ def main() -> None:
         folder = Path(temporary)
         data = options.data_dir
         if data is None or options.logs:
-            data = many_logs(options.data_dir, options.logs or 200, folder)
+            data = many_logs(options.data_dir, options.agent, options.logs or 200, folder)
         one = apart(data, options.agent, 1, folder / "one")
         two = apart(data, options.agent, 2, folder / "two")
         warm = apart(data, options.agent, 1, folder / "one")

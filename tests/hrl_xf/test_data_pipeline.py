@@ -55,6 +55,14 @@ save_samples(macro_ds, micro_ds, "./data/hrlxf_samples", horizon=40)
     assert micro[0].history.shape[1] == 4
 
 
+def test_a_script_without_logging_is_told_what_matched(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    put(tmp_path, "a", text_of(PENGUIN_FIRST))
+    load_tournament_data(tmp_path, "Pe", 1)
+    assert "agent 'Pe' is PenguinAgent: 1 logs" in capsys.readouterr().err
+    load_tournament_data(tmp_path, "Pe", 1, quiet=True)
+    assert capsys.readouterr().err == ""
+
+
 def test_baseline_and_goal_functions_are_the_ones_of_play() -> None:
     assert data_pipeline.compute_l1_baseline_offline is compute_l1_baseline
 

@@ -143,7 +143,8 @@ def test_a_damaged_cache_heals(tmp_path: Path, damage: str) -> None:
     assert_same_data(opened(folder), opened(folder, cache_dir=tmp_path / "other"))
 
 
-def test_workers_give_the_same_as_one_process(tmp_path: Path) -> None:
+def test_workers_give_the_same_as_one_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dataset_cache, "WORTH_A_WORKER", 1)
     folder = filled(tmp_path, 5)
     two = open_tournament(folder, "Pe", 2, quiet=True, cache_dir=tmp_path / "two")
     assert len(two.shards) > 1

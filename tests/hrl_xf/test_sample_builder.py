@@ -54,7 +54,7 @@ def case(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 def test_goals_are_those_of_the_days_records(case: tuple[AgentLog, TournamentData]) -> None:
     log, data = case
-    assert same_bits(data.tables.store.take("day.goal", data.rows("day")), goals_of(day_records(log)))
+    assert same_bits(data.tables.store.take("day.goal", data.rows("day")), goals_of(day_records(log.entries)))
 
 
 def test_answers_and_offers_are_the_decisions_own(case: tuple[AgentLog, TournamentData]) -> None:

@@ -40,9 +40,11 @@ def test_macro_features_are_those_the_agent_computes_in_play(data: TournamentDat
     assert same_bits(batch.x_static, wanted.x_static)
     assert same_bits(batch.X_temporal, wanted.X_temporal)
     assert same_bits(batch.x_role, wanted.x_role)
-    assert same_bits(batch.goal, np.concatenate([goals_of(day_records(log_of(path))) for path in ALL_PENGUINS]))
+    assert same_bits(batch.goal, np.concatenate([goals_of(day_records(log_of(path).entries)) for path in ALL_PENGUINS]))
     assert np.array_equal(batch.goal_mask, goal_mask(day_batch(states)))
     assert batch.day.tolist() == [state.current_step for state in states]
+    for name, column in vars(macro.whole()).items():
+        assert same_bits(column, getattr(batch, name)), name
 
 
 def test_rows_are_the_batches_rows_and_slices_are_data_sets(data: TournamentData) -> None:
@@ -110,7 +112,7 @@ def test_open_goals_follow_the_ledger_of_the_moment(data: TournamentData) -> Non
     micro = micro_of(data)
     b, m = micro.batch(np.arange(len(micro))), data.tables.moments(micro.rows)
     log = log_of(PENGUIN_FIRST)
-    records = day_records(log)
+    records = day_records(log.entries)
     targets = [(e.day, e.data) for e in log.entries if isinstance(e, DecisionEntry) and e.data.sent]
     wanted = {}
     for day, d in targets:

@@ -39,6 +39,8 @@ log = logging.getLogger(__name__)
 CACHE_VERSION = 1
 """Raise it with any change of the tables."""
 SHARD_LOGS = 64
+WORTH_A_WORKER = 50
+"""Logs that take about as long to parse as a worker to start."""
 _TOGETHER = 8
 """Logs whose columns are computed at once: many small arrays are slow, very large ones too."""
 INDEX = "index.json"
@@ -164,7 +166,7 @@ class LogCache:
             yield
 
     def _parse(self, missing: list[LogFile], num_workers: int | None, quiet: bool) -> Iterator[list[LogRecord]]:
-        workers = max(1, min(cores() if num_workers is None else num_workers, len(missing)))
+        workers = max(1, min(cores() if num_workers is None else num_workers, len(missing) // WORTH_A_WORKER))
         size = max(1, min(SHARD_LOGS, -(-len(missing) // (2 * workers))))
         groups = [missing[i : i + size] for i in range(0, len(missing), size)]
         tasks = [

@@ -31,6 +31,7 @@ from echelon.hrl_xf.tournament_data import TournamentData
 
 T = TypeVar("T")
 Array = NDArray[np.float32]
+_CHUNK = 4096
 
 
 @dataclass(frozen=True)
@@ -191,6 +192,13 @@ class MacroDataset(Rows[MacroSample]):
             goal=self.data.tables.store.take("day.goal", rows),
             goal_mask=goal_mask(days),
             spot=np.stack([days.spot_price_in, days.spot_price_out], axis=-1).astype(np.float32),
+        )
+
+    def whole(self) -> MacroBatch:
+        """All rows in memory (1.8 kB a day): features are computed once, and an epoch only picks rows."""
+        parts = [self.batch(np.arange(i, min(i + _CHUNK, len(self)))) for i in range(0, max(1, len(self)), _CHUNK)]
+        return MacroBatch(
+            *(np.concatenate(columns) for columns in zip(*(vars(p).values() for p in parts), strict=True))
         )
 
     def _row(self, at: int) -> MacroSample:
