@@ -33,9 +33,17 @@ def test_a_running_scheduler_is_used_and_left_running() -> None:
         assert owner.submit(abs, -4).result() == 4
 
 
-def test_workers_with_another_hash_seed_are_refused(usual_cluster: str) -> None:
-    with pytest.raises(ValueError, match=r"another hash seed .*start it with: .*PYTHONHASHSEED=0 dask worker tcp://"):
+def test_workers_that_may_not_start_processes_are_refused(usual_cluster: str) -> None:
+    with pytest.raises(ValueError, match=r"may not start processes.*start it with: dask worker tcp://.* --no-nanny"):
         make_executor(f"dask:{usual_cluster}")
+
+
+def test_a_task_runs_apart_from_the_workers_own_threads() -> None:
+    with DaskExecutor(None, 1) as executor:
+        first, again = (executor.submit(os.getpid).result() for _ in range(2))
+        (worker,) = executor._client.run(os.getpid).values()
+        assert first == again != worker
+        assert executor.submit(os.getppid).result() == worker
 
 
 def test_no_scheduler_no_workers(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -38,6 +38,11 @@ def in_child(fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         raise
 
 
+def may_have_a_child() -> bool:
+    """Whether this process is free to start others; a nanny's worker is not."""
+    return not current_process().daemon
+
+
 def _call(sent: bytes) -> Any:
     fn, args, kwargs = pickle.loads(sent)  # from our own parent process, never from a file
     return fn(*args, **kwargs)
@@ -47,11 +52,6 @@ def _child() -> ProcessPoolExecutor:
     global _pool
     with _lock:
         if _pool is None:
-            if current_process().daemon:
-                raise RuntimeError(
-                    "this dask worker may not start a process of its own (its nanny forbids it); "
-                    "start it with: dask worker ADDRESS --nthreads 1 --no-nanny"
-                )
             pool = ProcessPoolExecutor(1, get_context("spawn"), initializer=start_worker, initargs=(os.getpid(),))
             with environment(WORKER_ENV):
                 pool.submit(nothing).result()

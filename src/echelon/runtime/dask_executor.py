@@ -15,7 +15,7 @@ from concurrent.futures import Executor, Future
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any, ParamSpec, TypeVar
 
-from echelon.runtime.child import in_child
+from echelon.runtime.child import in_child, may_have_a_child
 from echelon.runtime.executors import NamedExecutor, relay
 from echelon.runtime.worker import WORKER_ENV, restore
 
@@ -116,6 +116,12 @@ def _check_workers(client: Any, address: str) -> None:
     for worker, threads in client.nthreads().items():
         if threads != 1:
             raise ValueError(f"dask worker {worker} has {threads} threads, but 1 is the rule; start it with: {command}")
+    for worker, free in client.run(may_have_a_child).items():
+        if not free:
+            raise ValueError(
+                f"dask worker {worker} runs under a nanny and may not start processes, in which tasks run; "
+                f"start it with: {command}"
+            )
 
 
 async def _kill_workers(cluster: Any) -> None:
