@@ -23,7 +23,7 @@ from echelon.hrl_xf.log_files import find_logs
 from echelon.hrl_xf.split import SPLITS, WorldSplit
 from echelon.hrl_xf.tournament_data import TournamentData
 from tests.hrl_xf.day_examples import same_bits
-from tests.hrl_xf.log_examples import LOGS, PENGUIN_FIRST, put, text_of
+from tests.hrl_xf.log_examples import LOGS, PENGUIN_FIRST, plain_logging, put, text_of
 
 
 def test_the_guides_snippet_runs(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -46,7 +46,7 @@ save_samples(macro_ds, micro_ds, "./data/hrlxf_samples", horizon=40)
     for path in LOGS.rglob("*.gz"):
         (data / path.parent.parent.name).mkdir(parents=True, exist_ok=True)
         (data / path.parent.parent.name / path.name).write_bytes(path.read_bytes())
-    with caplog.at_level(logging.INFO, "echelon"):
+    with plain_logging(), caplog.at_level(logging.INFO, "echelon"):
         exec(code.replace("{logs}", str(data)).replace("./data", str(tmp_path)), {})
     assert "14 logs in 2 folders; agent 'Pe' is PenguinAgent: 5 logs" in caplog.text
     assert re.search(r"130 macro samples, \d+ micro samples", caplog.text)
@@ -57,7 +57,8 @@ save_samples(macro_ds, micro_ds, "./data/hrlxf_samples", horizon=40)
 
 def test_a_script_without_logging_is_told_what_matched(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     put(tmp_path, "a", text_of(PENGUIN_FIRST))
-    load_tournament_data(tmp_path, "Pe", 1)
+    with plain_logging():
+        load_tournament_data(tmp_path, "Pe", 1)
     assert "agent 'Pe' is PenguinAgent: 1 logs" in capsys.readouterr().err
     load_tournament_data(tmp_path, "Pe", 1, quiet=True)
     assert capsys.readouterr().err == ""

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from echelon.hrl_xf.split import SPLITS, WorldSplit, world_split
+from tests.hrl_xf.log_examples import plain_logging
 
 CONFIGS = [f"s0-c{i:04d}" for i in range(40)]
 
@@ -57,7 +58,7 @@ def test_few_configurations_fill_every_split_as_soon_as_they_can(
     assert [len(split_of(tmp_path / "3", CONFIGS[:3], 0.1, 0.05).of(s)) for s in SPLITS] == [1, 1, 1]
     assert [len(split_of(tmp_path / "6", CONFIGS[:6], 0.1, 0.05).of(s)) for s in SPLITS] == [4, 1, 1]
     assert [len(split_of(tmp_path / "0", CONFIGS[:6], 0.0, 0.0).of(s)) for s in SPLITS] == [6, 0, 0]
-    with caplog.at_level(logging.WARNING):
+    with plain_logging(), caplog.at_level(logging.WARNING):
         alone = split_of(tmp_path / "1", CONFIGS[:1], 0.1, 0.05)
     assert alone.of("train") == CONFIGS[:1]
     assert "val and test is empty" in caplog.text
