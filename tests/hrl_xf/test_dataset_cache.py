@@ -250,6 +250,21 @@ def test_strict_stops_at_a_bad_log(tmp_path: Path) -> None:
     assert len(macro_of(opened(folder))) == 20
 
 
+def test_a_log_that_could_not_be_read_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broken disk or network is no property of the log."""
+    folder = filled(tmp_path, 2)
+
+    def fails(data_dir: Path, path: str) -> tuple[AgentLog, str]:
+        if path.endswith("agent_01.json"):
+            raise BadLog(path, f"{log_files.UNREADABLE}: Input/output error")
+        return read_log(data_dir, path)
+
+    monkeypatch.setattr(dataset_cache, "read_log", fails)
+    assert len(macro_of(opened(folder))) == 10
+    monkeypatch.setattr(dataset_cache, "read_log", read_log)
+    assert len(macro_of(opened(folder))) == 20
+
+
 def test_only_bad_logs_are_an_error(tmp_path: Path) -> None:
     put(tmp_path, "x", text_of(PENGUIN_FIRST)[:-100])
     with pytest.raises(ValueError, match="none of the 1 logs of PenguinAgent"):

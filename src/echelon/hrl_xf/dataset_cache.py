@@ -24,7 +24,7 @@ import msgspec
 
 from echelon.hrl_xf.day_batch import FEATURE_VERSION
 from echelon.hrl_xf.log_columns import LogColumns, check_complete, columns_of
-from echelon.hrl_xf.log_files import BadLog, LogFile, agent_type_of, read_log
+from echelon.hrl_xf.log_files import UNREADABLE, BadLog, LogFile, agent_type_of, read_log
 from echelon.hrl_xf.sample_builder import build_tables
 from echelon.hrl_xf.schema import LogError
 from echelon.hrl_xf.shards import ShardError, join, read_metadata, row_counts, write_shard
@@ -134,7 +134,8 @@ class LogCache:
                     if strict and bad:
                         raise BadLog(str(self.data_dir / bad[0].file.path), bad[0].error)
             finally:
-                known = list((self.index() | records).values())  # logs that are gone too: they may come back
+                # logs that are gone too: they may come back; but what could not be read may be readable next time
+                known = [r for r in (self.index() | records).values() if not r.error.startswith(UNREADABLE)]
                 index = Index(feature_version=FEATURE_VERSION, horizon=self.horizon, records=known)
                 write_atomic(self.folder / INDEX, msgspec.json.encode(index))
         return records

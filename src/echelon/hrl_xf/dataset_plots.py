@@ -10,6 +10,7 @@ import jinja2
 import matplotlib
 import numpy as np
 from markupsafe import Markup
+from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from echelon.hrl_xf.dataset_summary import DecisionColumns, goal_table, lines
@@ -17,11 +18,10 @@ from echelon.hrl_xf.goals import BUCKETS
 from echelon.hrl_xf.log_columns import ACCEPT, OPS, REJECT
 from echelon.hrl_xf.samples import MacroDataset
 
-matplotlib.use("svg")
-from matplotlib.figure import Figure
-
 COLOURS = ("#2a6f97", "#e07a2f", "#7a9e3f", "#8c5a9e")
 OP_COLOURS = {"ACCEPT": "#3f8f5f", "REJECT": "#2a6f97", "END": "#b5524a"}
+ENOUGH = 20
+"""A share of fewer is not shown."""
 SIDES = (("buying", False), ("selling", True))
 
 _PAGE = jinja2.Template(
@@ -195,6 +195,6 @@ def _ranks(axes: Any, sent: DecisionColumns) -> None:
         if len(chosen.op):
             total = np.bincount(chosen.others[:, 2], minlength=most + 1)
             accepted = np.bincount(chosen.others[chosen.op == ACCEPT, 2], minlength=most + 1)
-            groups[side] = accepted / np.maximum(total, 1)
+            groups[side] = np.where(total >= ENOUGH, accepted / np.maximum(total, 1), 0.0)
     _bars(axes, groups, [str(rank) for rank in range(most + 1)])
     axes.set(xlabel="threads with a better price", ylabel="share accepted")
