@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 from echelon.hrl_xf import data_pipeline
 from echelon.hrl_xf.data_pipeline import load_l4_distill_data, load_samples, load_tournament_data, save_samples
 from echelon.hrl_xf.dataset_cache import parse_group
-from echelon.hrl_xf.dataset_summary import logs_of
 from echelon.hrl_xf.l1_safety import compute_l1_baseline
 from echelon.hrl_xf.log_files import find_logs
 from echelon.hrl_xf.split import SPLITS, WorldSplit
@@ -121,8 +120,7 @@ def test_agents_of_one_world_are_in_one_split(logs: tuple[Path, Path]) -> None:
     for agent in ("PenguinAgent", "AS0", "SyncRandomStdAgent"):
         macro, micro = load(logs, agent)
         for name in SPLITS:
-            chosen = logs_of(macro.data, split, name)
-            days, decisions = macro.of_logs(chosen), micro.of_logs(chosen)
+            days, decisions = macro.part(split, name), micro.part(split, name)
             total += len(days)
             for ds in (days, decisions):
                 for log in np.unique(ds.log):
@@ -130,6 +128,8 @@ def test_agents_of_one_world_are_in_one_split(logs: tuple[Path, Path]) -> None:
     assert total == 130 + 2 * 30
     assert all(len(names) == 1 for names in where.values())
     assert {next(iter(names)) for names in where.values()} == set(SPLITS)
+    with pytest.raises(ValueError, match="does not know s2025-c0000, s2025-c0001"):
+        load(logs)[0].part(WorldSplit(seed=0, val_ratio=0.0, test_ratio=0.0).extended(configs[:1]), "train")
 
 
 def test_sharded_data_give_the_same_batches(logs: tuple[Path, Path]) -> None:

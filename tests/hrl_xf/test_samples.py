@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from echelon.hrl_xf.data_pipeline import l4_of, macro_of, micro_of
+from echelon.hrl_xf.data_pipeline import macro_of, micro_of
 from echelon.hrl_xf.day_batch import Ledger, day_batch
 from echelon.hrl_xf.goal_backfill import fill_goals
 from echelon.hrl_xf.goals import day_records, goal_mask, goals_of, open_goal
-from echelon.hrl_xf.l4_features import teacher_alpha
 from echelon.hrl_xf.samples import MicroDataset
 from echelon.hrl_xf.schema import AgentLog, DailyStatusEntry, DecisionEntry, NegotiationSuccessEntry
 from echelon.hrl_xf.state_builder import StateBuilder
@@ -48,7 +47,7 @@ def test_macro_features_are_those_the_agent_computes_in_play(data: TournamentDat
 
 
 def test_rows_are_the_batches_rows_and_slices_are_data_sets(data: TournamentData) -> None:
-    macro, micro, l4 = macro_of(data), micro_of(data), l4_of(data)
+    macro, micro = macro_of(data), micro_of(data)
     assert len(macro[10:20]) == 10
     assert same_bits(macro[10:20][3].state_temporal, macro.batch(np.array([13])).X_temporal[0])
     assert same_bits(macro[-1].state_static, macro[len(macro) - 1].state_static)
@@ -63,11 +62,6 @@ def test_rows_are_the_batches_rows_and_slices_are_data_sets(data: TournamentData
             batch.op[i], batch.time_label[i], [batch.delta_q[i], batch.delta_p[i]],
         )  # fmt: skip
     assert micro[0].negotiation_id.startswith("w00003-s0-c0000-r0/000/00Pe@0/")
-    sets = l4.batch(np.arange(30))
-    row4 = l4[7]
-    k = len(row4.days)
-    assert same_bits(row4.thread_feat, sets.thread_feat[7, :k])
-    assert not sets.mask[7, k:].any()
 
 
 def test_only_sent_decisions_are_targets(data: TournamentData) -> None:
@@ -140,14 +134,26 @@ def test_one_batch_of_threads_serves_all_their_decisions(data: TournamentData) -
     assert not b.tokens[~b.token_mask].any()
 
 
-def test_alphas_are_the_teachers(data: TournamentData) -> None:
-    fill_goals(data, "v2", None)
-    l4 = l4_of(data)
-    for i in range(0, len(l4), 37):
-        row = l4[i]
-        assert row.alpha == pytest.approx(teacher_alpha(row.days, row.thread_feat[:, 0].astype(np.float64)), rel=1e-5)
-        assert row.global_feat[28:] * 10 == pytest.approx(row.role.sum(axis=0))
-        assert len(row.days) >= 2
+@pytest.mark.parametrize("seed", [None, 3])
+@pytest.mark.parametrize("size", [1, 50, 10**6])
+def test_batches_of_threads_cover_every_decision_once(data: TournamentData, seed: int | None, size: int) -> None:
+    micro = micro_of(data)
+    thread = micro.thread
+    batches = list(micro.thread_batches(size, None if seed is None else np.random.default_rng(seed)))
+    assert np.array_equal(np.sort(np.concatenate(batches)), np.arange(len(micro)))
+    of_batch = [set(thread[at].tolist()) for at in batches]
+    assert sum(map(len, of_batch)) == len(set(thread.tolist()))  # no thread in two batches
+    longest = int(np.bincount(thread).max())
+    assert all(size - longest < len(at) < size + longest for at in batches[:-1])
+    in_order = np.array_equal(np.concatenate(batches), np.arange(len(micro)))
+    assert in_order == (seed is None)
+
+
+def test_no_rows_are_an_empty_batch(data: TournamentData) -> None:
+    none = np.array([], np.int64)
+    assert macro_of(data).batch(none).X_temporal.shape == (0, 41, 10)
+    assert micro_of(data).batch(none).time_mask.shape == (0, 41)
+    assert list(micro_of(data).pick(none).thread_batches(10)) == []
 
 
 # -- leaks --

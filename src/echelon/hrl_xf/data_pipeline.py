@@ -24,8 +24,9 @@ from echelon.hrl_xf.day_batch import Ints
 from echelon.hrl_xf.goal_backfill import check_goal_options, fill_goals
 from echelon.hrl_xf.goals import reconstruct_l2_goals
 from echelon.hrl_xf.l1_safety import compute_l1_baseline_offline
+from echelon.hrl_xf.l4_samples import L4Dataset, L4DistillSample
 from echelon.hrl_xf.log_files import BadLog, find_logs, match_agent
-from echelon.hrl_xf.samples import L4Dataset, L4DistillSample, MacroDataset, MacroSample, MicroDataset, MicroSample
+from echelon.hrl_xf.samples import MacroDataset, MacroSample, MicroDataset, MicroSample
 from echelon.hrl_xf.shards import IN_MEMORY, compact
 from echelon.hrl_xf.thread_tables import unpack_answer
 from echelon.hrl_xf.tournament_data import TournamentData

@@ -172,18 +172,13 @@ def _rules(columns: DecisionColumns) -> dict[str, float]:
     return {name: round(value, 4) for name, value in kept.items()}
 
 
-def logs_of(data: TournamentData, split: WorldSplit, name: Split) -> Ints:
-    """Logs of a split, as indices into `data.records`."""
-    return np.array([i for i, r in enumerate(data.records) if split.configs[r.config_id] == name], np.int64)
-
-
 def _sizes(macro: MacroDataset, micro: MicroDataset, split: WorldSplit, name: Split) -> dict[str, int]:
-    logs = logs_of(macro.data, split, name)
+    days = macro.part(split, name)
     return {
         "configurations": len(split.of(name)),
-        "logs": len(logs),
-        "agent_days": len(macro.of_logs(logs)),
-        "decisions": len(micro.of_logs(logs)),
+        "logs": len(np.unique(days.log)),
+        "agent_days": len(days),
+        "decisions": len(micro.part(split, name)),
     }
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from echelon.hrl_xf.day_batch import Bools, Floats, Ints
-from echelon.hrl_xf.goals import BUCKETS, Buckets
+from echelon.hrl_xf.goals import BUCKETS, GOAL_SIZE, Buckets
 from echelon.hrl_xf.state_builder import P_MAX
 
 THREAD_FEATURES = 24
@@ -116,4 +116,4 @@ def global_features(
         / np.stack([I_max, np.full_like(I_max, P_MAX)], axis=-1)[:, None, None, :]
     )
     counts = np.stack([n_buy, n_sell], axis=-1) / 10.0
-    return np.concatenate([scaled.reshape(len(I_max), -1), x_static, counts], axis=1).astype(np.float32)
+    return np.concatenate([scaled.reshape(len(I_max), GOAL_SIZE), x_static, counts], axis=1).astype(np.float32)
