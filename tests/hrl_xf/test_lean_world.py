@@ -175,9 +175,8 @@ print(len(world.saved_contracts), hashlib.sha256(repr(outcome(world)).encode()).
 @pytest.mark.parametrize("seed", range(100, 106))
 def test_any_field_of_the_roster_plays_the_same(seed: int, tmp_path: Path) -> None:
     """In processes of their own: there are agents that learn from one world of a process to the next."""
-    tests = str(Path(__file__).parent)
     stock, lean = (
-        run_apart(PLAY_ROSTER.format(tests=tests, seed=seed, cls=cls, forgiving=FORGIVING), tmp_path)[-1]
+        run_apart(PLAY_ROSTER.format(seed=seed, cls=cls, forgiving=FORGIVING), tmp_path)[-1]
         for cls in ("StockWorld", "LeanStdWorld")
     )
     assert stock == lean
