@@ -46,6 +46,7 @@ class DaskExecutor(NamedExecutor):
     def __init__(self, address: str | None, workers: int) -> None:
         self._before = {name: os.environ.get(name) for name in WORKER_ENV}
         self._cluster: Any = None
+        self._client: Any = None
         try:
             if address is None:
                 self._cluster = _local_cluster(workers)
@@ -55,7 +56,7 @@ class DaskExecutor(NamedExecutor):
                 _check_workers(self._client, address)
             self.workers = len(self._client.nthreads())
         except BaseException:
-            self._close_cluster()
+            self._close()
             raise
         # pure=False: otherwise equal calls are taken for one and run once.
         self._pool: Executor = self._client.get_executor(pure=False)
@@ -65,15 +66,16 @@ class DaskExecutor(NamedExecutor):
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         self._pool.shutdown(wait=wait and not cancel_futures)
-        self._client.close()
-        self._close_cluster()
+        self._close()
 
     def kill(self) -> None:
         if self._cluster is not None:
             self._cluster.sync(_kill_workers, self._cluster)
         self.shutdown(wait=False)
 
-    def _close_cluster(self) -> None:
+    def _close(self) -> None:
+        if self._client is not None:
+            self._client.close()
         if self._cluster is not None:
             self._cluster.close()
             restore(self._before)  # nannies write into this process's environment whenever they start a worker

@@ -55,8 +55,7 @@ class deadline:
         try:
             self._end()
         except DeadlineExceeded:
-            self._end()  # it arrived while we were ending; the next would be a second away
-            raise
+            self._end()  # it came too late to matter, and the next would be a second away
 
     def _end(self) -> None:
         with self._lock:
