@@ -23,6 +23,8 @@ class Command(NamedTuple):
     run: str
     plays_worlds: bool = False
     """worlds depend on how strings are hashed, so such a command fixes PYTHONHASHSEED first"""
+    defaults: str | None = None
+    """`module:name` of a function from the arguments to the options' defaults, where they depend on a preset"""
 
 
 COMMANDS = (
@@ -58,6 +60,31 @@ COMMANDS = (
         "list the collections there are",
         "echelon.hrl_xf.options:RunsOptions",
         "echelon.hrl_xf.history:run",
+    ),
+    Command(
+        ("hmasd", "train"),
+        "train HMASD or MAPPO in synchronous, strictly on-policy rounds",
+        "echelon.hmasd.options:TrainOptions",
+        "echelon.hmasd.training:run",
+        defaults="echelon.hmasd.presets:train_defaults",
+    ),
+    Command(
+        ("hmasd", "evaluate"),
+        "play test episodes with a trained agent",
+        "echelon.hmasd.options:EvaluateOptions",
+        "echelon.hmasd.evaluate:run",
+    ),
+    Command(
+        ("hmasd", "render"),
+        "film an episode of a trained agent, coloured by skill",
+        "echelon.hmasd.options:RenderOptions",
+        "echelon.hmasd.render:run",
+    ),
+    Command(
+        ("hmasd", "export"),
+        "write a run's curves as CSV or JSON",
+        "echelon.hmasd.options:ExportOptions",
+        "echelon.hmasd.export:run",
     ),
 )
 
@@ -130,7 +157,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     try:
         program = " ".join((PROGRAM, *command.words))
-        options = tyro.cli(load(command.options), args=rest, prog=program, config=(tyro.conf.OmitArgPrefixes,))
+        known = tyro.MISSING_NONPROP if command.defaults is None else load(command.defaults)(rest)
+        options = tyro.cli(
+            load(command.options), args=rest, prog=program, default=known, config=(tyro.conf.OmitArgPrefixes,)
+        )
         if command.plays_worlds:
             fix_hash_seed(arguments)
         set_up_logging(quiet=vars(options).get("quiet", False))
