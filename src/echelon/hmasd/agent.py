@@ -224,7 +224,9 @@ class HMASDAgent:
             users, uavs = sizes.state - 1 - 3 * sizes.agents, 3 * sizes.agents
             after = 3 + users + uavs
             first = seen[:, 0]
-            return np.concatenate([first[:, 3 + users : after], first[:, 3 : 3 + users], first[:, after : after + 1]], 1)
+            return np.concatenate(
+                [first[:, 3 + users : after], first[:, 3 : 3 + users], first[:, after : after + 1]], 1
+            )
         raise ValueError(f"the state of {self.spec.name} does not follow from its observations; give act(…, state=…)")
 
     # ---- files ----

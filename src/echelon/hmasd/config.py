@@ -71,7 +71,7 @@ class HMASDConfig:
     """attention heads"""
     recurrent: bool = True
     """GRUs in actor and critic"""
-    recurrent_chunk: int = 10
+    recurrent_chunk: int = 8
     """steps that gradients flow back through time"""
 
     lr: float = 1e-4

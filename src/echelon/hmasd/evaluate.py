@@ -62,8 +62,8 @@ class Evaluation:
         return text if self.success_rate is None else f"{text}, success {100 * self.success_rate:.1f} %"
 
 
-def evaluate(agent: HMASDAgent, episodes: int, seed: int, greedy: bool = True) -> Evaluation:
-    """One episode in each of `episodes` worlds. The agent's own skills and memories are those of the test afterwards."""
+def evaluate(agent: HMASDAgent, episodes: int, seed: int, greedy: bool = False) -> Evaluation:
+    """One episode in each of `episodes` worlds; it begins new episodes of the agent, so give it one of its own."""
     config = agent.config
     workers = None if ":" not in config.env else 0
     env_seed = task_seed(seed, "evaluation", "worlds")

@@ -13,6 +13,7 @@ world does depends on its own stream only. None is the greedy choice.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 import torch
 from torch import Tensor, nn
@@ -61,10 +62,7 @@ class SkillCoordinator(nn.Module):
         skills = chunks.action["skills"][0]  # (M, n + 1)
         encoded, value = self.encode(state, observation)
         first = self.start.expand(len(skills), 1, -1)
-        chosen = [first, self.embed_team(skills[:, :1])]
-        if self.sizes.agents > 1:
-            chosen.append(self.embed_agent(skills[:, 1:-1]))
-        x = self.choice_norm(torch.cat(chosen, 1))
+        x = self.choice_norm(torch.cat([first, self.embed_team(skills[:, :1]), self.embed_agent(skills[:, 1:-1])], 1))
         for block in self.decoder:
             x = block(x, encoded)
         team, agents = MaskedCategorical(self.team_head(x[:, 0])), MaskedCategorical(self.agent_head(x[:, 1:]))
@@ -81,7 +79,7 @@ class SkillCoordinator(nn.Module):
         skills, log_probs = [], []
         for i in range(self.sizes.agents + 1):
             x = self.choice_norm(x)
-            for block, cache in zip(self.decoder, caches, strict=True):
+            for block, cache in zip(self._decoder_blocks(), caches, strict=True):
                 x = block.step(x, encoded[:, i : i + 1], cache)
             logits = (self.team_head if i == 0 else self.agent_head)(x[:, 0])
             choice = MaskedCategorical(logits)
@@ -90,6 +88,9 @@ class SkillCoordinator(nn.Module):
             log_probs.append(choice.log_prob(chosen))
             x = (self.embed_team if i == 0 else self.embed_agent)(chosen).unsqueeze(1)
         return torch.stack(skills, 1), torch.stack(log_probs, 1), value
+
+    def _decoder_blocks(self) -> Iterator[DecoderBlock]:
+        return (block for block in self.decoder if isinstance(block, DecoderBlock))
 
     @torch.no_grad()
     def value(self, state: Tensor, observation: Tensor) -> Tensor:
@@ -133,8 +134,7 @@ class Trunk(nn.Module):
         """One step without gradients, (M, F) and (M, j); the caller has zeroed memory where an episode starts."""
         x = self._before(x, skills)
         if self.gru is not None:
-            g = self.gru
-            x = memory = torch.gru_cell(x, memory, g.weight_ih_l0, g.weight_hh_l0, g.bias_ih_l0, g.bias_hh_l0)
+            x = memory = torch.gru_cell(x, memory, *self.gru.parameters())
         return self._after(x), memory
 
     def _before(self, x: Tensor, skills: Tensor | None) -> Tensor:

@@ -34,8 +34,8 @@ class TrainOptions:
     """evaluate whenever a multiple of so many steps is crossed; 0: never"""
     eval_episodes: int = 4
     """episodes of one evaluation"""
-    eval_greedy: bool = True
-    """take the most probable skill and action in evaluations instead of drawing them"""
+    eval_greedy: bool = False
+    """take the most probable skill and action in evaluations instead of drawing them, as in training"""
     eval_executor: str = "loky:1"
     """where evaluations run beside training; serial: training waits for them"""
     checkpoint_every: int = 160_000
@@ -86,8 +86,8 @@ class EvaluateOptions:
     """a checkpoint, or a run's directory (its last checkpoint)"""
     episodes: int = 100
     """episodes to play"""
-    greedy: bool = True
-    """take the most probable skill and action instead of drawing them"""
+    greedy: bool = False
+    """take the most probable skill and action instead of drawing them, as in training"""
     seed: int = 0
     """root of the test episodes' random streams"""
     json_path: Path | None = None
@@ -108,8 +108,8 @@ class RenderOptions:
     """one frame for each so many steps"""
     fps: int = 10
     """frames a second"""
-    greedy: bool = True
-    """take the most probable skill and action instead of drawing them"""
+    greedy: bool = False
+    """take the most probable skill and action instead of drawing them, as in training"""
     seed: int = 0
     """root of the episode's random streams"""
 

@@ -28,6 +28,7 @@ _ALICE_PAPER = HMASDConfig(
     encoder_layers=1,
     decoder_layers=1,
     heads=1,
+    recurrent_chunk=10,
     lr=5e-4,
     max_grad_norm=10.0,
 )
@@ -50,6 +51,7 @@ _SPREAD = HMASDConfig(
     total_steps=1_000_000,
     samples_per_update=800,
     k=5,
+    recurrent_chunk=5,
     encoder_layers=1,
     decoder_layers=1,
     heads=1,
@@ -60,9 +62,9 @@ _SPREAD = HMASDConfig(
 PRESETS: dict[str, TrainOptions] = {
     "alice_and_bob": TrainOptions(config=_ALICE, eval_episodes=100),
     "alice_and_bob-paper": TrainOptions(config=_ALICE_PAPER, eval_episodes=100),
-    "uav1": TrainOptions(config=HMASDConfig(env="uav1")),
-    "uav2": TrainOptions(config=HMASDConfig(env="uav2")),
-    "uav2-relay": TrainOptions(config=HMASDConfig(env="uav2-relay")),
+    "uav1": TrainOptions(config=HMASDConfig(env="uav1"), eval_greedy=True),
+    "uav2": TrainOptions(config=HMASDConfig(env="uav2"), eval_greedy=True),
+    "uav2-relay": TrainOptions(config=HMASDConfig(env="uav2-relay"), eval_greedy=True),
     "spread": TrainOptions(config=_SPREAD, eval_episodes=32),
 }
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -284,4 +285,5 @@ def trim(batch: RolloutBatch) -> RolloutBatch:
     used = max(int(batch.valid.any(1).sum()), 1)
     arrays = {name: getattr(batch, name)[:used] for name in UNIT_FIELDS + SLOT_FIELDS}
     trees = {name: {key: array[:used] for key, array in getattr(batch, name).items()} for name in TREE_FIELDS}
-    return replace(batch, **arrays, **trees)
+    changes: dict[str, Any] = {**arrays, **trees}
+    return replace(batch, **changes)

@@ -62,7 +62,9 @@ def level_tags(level: str, stats: PPOStats) -> dict[str, float]:
 def coordinator_tags(stats: UpdateStats, high: RolloutBatch) -> dict[str, float]:
     """The high level and the discriminators."""
     coordinator, learnt, rewards = stats.coordinator, stats.discriminators, stats.rewards
-    assert coordinator is not None and learnt is not None and rewards is not None  # with a coordinator there are all
+    assert coordinator is not None  # with a coordinator there are all three
+    assert learnt is not None
+    assert rewards is not None
     whole = rewards.environment + rewards.team + rewards.individual
     return {
         "Buffer/high_level_buffer_size": high.decisions,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import time
 from collections.abc import Iterator
@@ -17,6 +16,7 @@ from echelon.hmasd.agent import HMASDAgent
 from echelon.hmasd.board import tensorboard
 from echelon.hmasd.config import HMASDConfig
 from echelon.hmasd.evaluate import Evaluation, evaluate, evaluate_weights, find_checkpoint
+from echelon.hmasd.export import export_curves
 from echelon.hmasd.learner import UpdateStats
 from echelon.hmasd.options import TrainOptions
 from echelon.hmasd.shares import LocalShares, RemoteShares
@@ -26,8 +26,7 @@ from echelon.onpolicy.loop import Round, TrainingLoop, crossed
 from echelon.onpolicy.ppo import under
 from echelon.runtime.checkpoint import latest, load_checkpoint, save_checkpoint
 from echelon.runtime.executors import NamedExecutor, make_executor
-from echelon.runtime.files import write_json
-from echelon.runtime.metrics import MetricsWriter, export_csv, read_metrics
+from echelon.runtime.metrics import MetricsWriter, read_metrics
 from echelon.runtime.rundir import RunDir, open_run
 from echelon.runtime.seeding import task_seed
 
@@ -59,9 +58,7 @@ class Run:
                 config, agent.networks, lambda: agent.version, agent.count_samples, options.env_workers
             )
         else:
-            self.worlds = RemoteShares(
-                config, agent.networks, lambda: agent.version, agent.count_samples, executor
-            )
+            self.worlds = RemoteShares(config, agent.networks, lambda: agent.version, agent.count_samples, executor)
         self.loop: TrainingLoop[UpdateStats] = TrainingLoop(
             self.worlds, agent, config.total_steps, lambda _: agent.round_size
         )
@@ -151,7 +148,8 @@ def run(options: TrainOptions) -> int:
         if options.tensorboard:
             stack.enter_context(tensorboard(folder.tensorboard, options.tensorboard_port))
         train(training, folder, options, metrics)
-    export(folder.path)
+    for kind in ("csv", "json"):
+        export_curves(folder.path, folder.path / f"curves.{kind}")
     return 0
 
 
@@ -255,21 +253,3 @@ def logs(folder: RunDir, options: TrainOptions) -> Iterator[None]:
         finally:
             package.setLevel(before)
             figures.setLevel(before_figures)
-
-
-def export(run_dir: Path) -> None:
-    """The curves as curves.csv and curves.json beside the run's other files."""
-    export_csv(run_dir, run_dir / "curves.csv")
-    export_json(run_dir, run_dir / "curves.json")
-
-
-def export_json(run_dir: Path, target: Path) -> None:
-    """Every curve as steps and values; a value that is not a number is null."""
-    curves = {
-        name: {
-            "steps": series.steps.tolist(),
-            "values": [None if value != value else value for value in series.values.tolist()],
-        }
-        for name, series in read_metrics(run_dir).items()
-    }
-    write_json(target, json.loads(json.dumps({"format_version": 1, "curves": curves})))
