@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from echelon.envs.make import make_vector_env
 from echelon.hmasd.agent import HMASDAgent
@@ -89,12 +88,12 @@ def evaluate(agent: HMASDAgent, episodes: int, seed: int, greedy: bool = False) 
 
 
 def evaluate_weights(
-    header: Mapping[str, Any], weights: Mapping[str, Tensor], episodes: int, seed: int, greedy: bool
+    header: Mapping[str, Any], weights: Mapping[str, Array], episodes: int, seed: int, greedy: bool
 ) -> Evaluation:
     """Evaluate a copy of an agent's weights; runs on a worker."""
     torch.set_num_threads(1)
     agent = HMASDAgent(HMASDConfig.from_json(header["options"]), spec_from_json(header["spec"]))
-    agent.networks.load_state_dict(dict(weights))
+    agent.networks.load_state_dict({name: torch.tensor(array) for name, array in weights.items()})
     return evaluate(agent, episodes, seed, greedy)
 
 

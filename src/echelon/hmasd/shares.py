@@ -23,13 +23,15 @@ from echelon.hmasd.config import HMASDConfig
 from echelon.hmasd.networks import HMASDNetworks
 from echelon.hmasd.rollout import Episodes, SkillCollector
 from echelon.hmasd.sizes import Sizes
-from echelon.onpolicy.batch import Rollout
+from echelon.onpolicy.batch import Array, Rollout
 from echelon.onpolicy.collector import join_rounds
 from echelon.onpolicy.ppo import under
 from echelon.runtime.executors import NamedExecutor
 from echelon.runtime.seeding import task_seed
 
 State = dict[str, Tensor]
+Sent = dict[str, Array]
+"""A state as it travels: arrays, since torch would send its tensors through shared memory of one machine."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,7 @@ class Share:
 
     rollout: Rollout
     episodes: Episodes
-    state: State
+    state: Sent
 
 
 def group_env(config: HMASDConfig, group: int, workers: int | None) -> VectorEnv:
@@ -117,11 +119,11 @@ class RemoteShares:
         self.config, self.networks, self.version_of, self.on_step = config, networks, version_of, on_step
         self.executor = executor
         self.episodes = Episodes.join([])
-        self._states: list[State] = [{} for _ in range(config.collectors)]
+        self._states: list[Sent] = [{} for _ in range(config.collectors)]
 
     def collect(self, version: int, steps: int) -> Rollout:
         """A round: weights and states go out, shares and states come back."""
-        weights = {name: t.detach().clone() for name, t in self.networks.state_dict().items()}
+        weights = {name: t.detach().numpy() for name, t in self.networks.state_dict().items()}
         groups = range(self.config.collectors)
         futures = [
             self.executor.submit_named(
@@ -145,11 +147,12 @@ class RemoteShares:
 
     def state_dict(self) -> State:
         """States of all groups."""
-        return {f"{i}.{name}": t for i, state in enumerate(self._states) for name, t in state.items()}
+        return {f"{i}.{name}": torch.from_numpy(a) for i, state in enumerate(self._states) for name, a in state.items()}
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Continue all groups."""
-        self._states = [under(state, f"{i}.") for i in range(self.config.collectors)]
+        groups = range(self.config.collectors)
+        self._states = [{name: t.numpy() for name, t in under(state, f"{i}.").items()} for i in groups]
 
     def close(self) -> None:
         """Stop the workers."""
@@ -159,8 +162,8 @@ class RemoteShares:
 def collect_share(
     options: dict[str, Any],
     group: int,
-    weights: State,
-    state: State,
+    weights: Sent,
+    state: Sent,
     holds: int,
     version: int,
     steps: int,
@@ -170,12 +173,12 @@ def collect_share(
     config = HMASDConfig.from_json(options)
     with group_env(config, group, workers=0) as env:
         networks = _networks(Sizes.of(env.spec, config))
-        networks.load_state_dict(weights)
+        networks.load_state_dict({name: torch.tensor(array) for name, array in weights.items()})
         collector = group_collector(config, group, networks, env, lambda: holds)
         if state:
-            collector.load_state_dict(state)
+            collector.load_state_dict({name: torch.tensor(array) for name, array in state.items()})
         rollout = collector.collect(version, steps)
-        return Share(rollout, collector.episodes, collector.state_dict())
+        return Share(rollout, collector.episodes, {name: t.numpy() for name, t in collector.state_dict().items()})
 
 
 @lru_cache(maxsize=4)

@@ -110,7 +110,7 @@ class BackgroundEvaluation:
             f"evaluation at {multiple}",
             evaluate_weights,
             agent.header(),
-            agent.weights(),
+            {name: tensor.numpy() for name, tensor in agent.weights().items()},
             self.options.eval_episodes,
             seed,
             self.options.eval_greedy,
