@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import io
 import logging
 import os
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, redirect_stderr
 from typing import Any, NamedTuple
 
 PROGRAM = "echelon"
@@ -139,6 +141,23 @@ def set_up_logging(quiet: bool) -> None:
     logger.setLevel(logging.ERROR if quiet else logging.INFO)
 
 
+@contextmanager
+def refusals_in_one_line() -> Iterator[None]:
+    """Let an options class speak for itself: tyro would wrap the ValueError it raises into a box of several lines."""
+    said = io.StringIO()
+    try:
+        with redirect_stderr(said):
+            yield
+    except SystemExit as stop:
+        cause = stop.__context__
+        if type(cause).__name__ == "InstantiationError" and isinstance(vars(cause).get("arg"), str):
+            raise ValueError(vars(cause)["message"]) from None
+        if isinstance(cause, ValueError):
+            raise cause from None
+        sys.stderr.write(said.getvalue())
+        raise
+
+
 def fail(error: Exception) -> int:
     if os.environ.get("ECHELON_DEBUG"):
         traceback.print_exc()
@@ -158,9 +177,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         program = " ".join((PROGRAM, *command.words))
         known = tyro.MISSING_NONPROP if command.defaults is None else load(command.defaults)(rest)
-        options = tyro.cli(
-            load(command.options), args=rest, prog=program, default=known, config=(tyro.conf.OmitArgPrefixes,)
-        )
+        with refusals_in_one_line():
+            options = tyro.cli(
+                load(command.options), args=rest, prog=program, default=known, config=(tyro.conf.OmitArgPrefixes,)
+            )
         if command.plays_worlds:
             fix_hash_seed(arguments)
         set_up_logging(quiet=vars(options).get("quiet", False))

@@ -62,4 +62,4 @@ def enliven(agent: HMASDAgent) -> None:
     with torch.no_grad():
         for parameter in agent.networks.parameters():
             if parameter.dim() == 2:
-                parameter += 0.3 * torch.randn(parameter.shape, generator=generator)
+                parameter.add_(torch.randn(parameter.shape, generator=generator), alpha=0.3)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from echelon.hmasd.config import HMASDConfig
@@ -32,7 +34,7 @@ def test_the_sizes_the_documents_name_just_work(envs: int, samples: int) -> None
         ({"epochs": 0}, "epochs=0 must be at least 1"),
     ],
 )
-def test_wrong_values_are_named(change: dict[str, object], message: str) -> None:
+def test_wrong_values_are_named(change: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         small(**change)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from echelon.onpolicy.batch import RolloutBatch
 from tests.hmasd.small import make, small
 
 
-def with_round(**changes: object) -> tuple[Discriminators, RolloutBatch]:
+def with_round(**changes: Any) -> tuple[Discriminators, RolloutBatch]:
     agent, collector = make(small(**changes))
     found = agent.learner.discriminators
     assert found is not None

@@ -24,7 +24,7 @@ def lively(sizes: Sizes = SIZES) -> HMASDNetworks:
     generator = torch.Generator().manual_seed(5)
     with torch.no_grad():
         for parameter in networks.parameters():
-            parameter += 0.4 * torch.randn(parameter.shape, generator=generator)
+            parameter.add_(torch.randn(parameter.shape, generator=generator), alpha=0.4)
     return networks
 
 
@@ -219,7 +219,7 @@ def test_discriminators_are_distributions_and_the_individual_one_knows_the_team_
 
 def test_without_skills_there_is_only_the_policy() -> None:
     networks = HMASDNetworks.seeded(replace(SIZES, team_skills=0, agent_skills=0), 0)
-    assert networks.coordinator is networks.team is networks.individual is None
+    assert (networks.coordinator, networks.team, networks.individual) == (None, None, None)
     state, observation = seen(2)
     _, _, log_prob, value, _ = networks.discoverer.act(
         state, observation, None, networks.discoverer.initial_memory(2), None

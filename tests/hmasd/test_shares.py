@@ -9,6 +9,7 @@ from echelon.envs.make import make_vector_env
 from echelon.hmasd.agent import HMASDAgent
 from echelon.hmasd.config import HMASDConfig
 from echelon.hmasd.shares import LocalShares, RemoteShares
+from echelon.onpolicy.batch import Array
 from echelon.runtime.executors import NamedExecutor, make_executor
 from tests.hmasd.small import SKY, small
 
@@ -24,7 +25,7 @@ def agent_and_worlds(config: HMASDConfig, executor: NamedExecutor | None) -> tup
     return agent, RemoteShares(config, agent.networks, version, agent.count_samples, executor)
 
 
-def trained(config: HMASDConfig, executor: NamedExecutor | None) -> dict[str, np.ndarray]:  # type: ignore[type-arg]
+def trained(config: HMASDConfig, executor: NamedExecutor | None) -> dict[str, Array]:
     agent, worlds = agent_and_worlds(config, executor)
     assert isinstance(worlds, LocalShares | RemoteShares)
     for version in range(2):
