@@ -42,6 +42,7 @@ def options(folder: Path, **changes: Any) -> TrainOptions:
         eval_episodes=2,
         eval_executor="serial",
         checkpoint_every=0,
+        env_workers=0,
         quiet=True,
     )
     return replace(plain, **changes)
@@ -57,7 +58,11 @@ def different(a: dict[str, torch.Tensor], b: dict[str, torch.Tensor]) -> list[st
     return [name for name in a if not torch.equal(a[name], b[name])]
 
 
-@pytest.mark.parametrize("config", [SMALL, small(SKY, minibatches=2), small(algorithm="mappo")])
+MORTAL = small(env="tests.envs.odd_envs:mortal", env_options=())
+"""A third-party environment whose agents die and are born."""
+
+
+@pytest.mark.parametrize("config", [SMALL, small(SKY, minibatches=2), small(algorithm="mappo"), MORTAL])
 def test_stopped_and_continued_equals_not_stopped(config: Any, tmp_path: Path) -> None:
     run(options(tmp_path / "whole", config=config))
     run(options(tmp_path / "parts", config=replace(config, total_steps=160)))

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from PIL import Image, ImageDraw
+from PIL import Image, ImageDraw, ImageFont
 
 from echelon.envs.make import make_vector_env
 from echelon.hmasd.agent import HMASDAgent
@@ -48,8 +48,8 @@ def _caption(agent: HMASDAgent) -> str:
 
 def _captioned(picture: NDArray[np.uint8], text: str) -> NDArray[np.uint8]:
     """The picture with a line of text below."""
-    strip = Image.new("RGB", (picture.shape[1], 18), "white")
-    ImageDraw.Draw(strip).text((4, 3), text, fill="black")
+    strip = Image.new("RGB", (picture.shape[1], 26), "white")
+    ImageDraw.Draw(strip).text((8, 4), text, fill="black", font=ImageFont.load_default(14))
     return np.concatenate([picture[:, :, :3], np.asarray(strip)])
 
 
