@@ -91,7 +91,7 @@ def _local_cluster(workers: int) -> Any:
             threads_per_worker=1,
             processes=True,
             host="127.0.0.1",
-            dashboard_address=None,
+            dashboard_address="127.0.0.1:0",  # any free port
             silence_logs=logging.CRITICAL,
             memory_limit=0,  # no pausing or killing by memory: the other executors have none either
             env=dict(WORKER_ENV),
