@@ -9,8 +9,9 @@ comes back with the share, under one version.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import torch
@@ -26,7 +27,7 @@ from echelon.hmasd.sizes import Sizes
 from echelon.onpolicy.batch import Array, Rollout
 from echelon.onpolicy.collector import join_rounds
 from echelon.onpolicy.ppo import under
-from echelon.runtime.executors import NamedExecutor
+from echelon.runtime.executors import NamedExecutor, WorkerDied
 from echelon.runtime.seeding import task_seed
 
 State = dict[str, Tensor]
@@ -125,25 +126,28 @@ class RemoteShares:
         """A round: weights and states go out, shares and states come back."""
         weights = {name: t.detach().numpy() for name, t in self.networks.state_dict().items()}
         groups = range(self.config.collectors)
-        futures = [
-            self.executor.submit_named(
-                f"group {i} of policy version {version}",
-                collect_share,
-                self.config.to_json(),
-                i,
-                weights,
-                self._states[i],
-                self.version_of(),
-                version,
-                steps // len(groups),
-            )
-            for i in groups
-        ]
-        shares = [future.result() for future in futures]
+        holds = self.version_of()
+
+        def submit(group: int) -> Future[Share]:
+            name, share = f"group {group} of policy version {version}", steps // len(groups)
+            work = (self.config.to_json(), group, weights, self._states[group], holds, version, share)
+            return self.executor.submit_named(name, collect_share, *work)
+
+        futures = [submit(group) for group in groups]
+        shares = [self._result(future, partial(submit, group)) for group, future in enumerate(futures)]
         self._states = [share.state for share in shares]
         self.episodes = Episodes.join([share.episodes for share in shares])
         self.on_step(steps)
         return join_rounds([share.rollout for share in shares], version)
+
+    def _result(self, future: Future[Share], again: Callable[[], Future[Share]]) -> Share:
+        """The share; collected once more if its worker died and the others live: a share depends on nothing else."""
+        try:
+            return future.result()
+        except WorkerDied as error:
+            if not self.executor.lives_on:
+                raise OSError(f"{error}; the same command goes on from the last checkpoint") from error
+            return again().result()
 
     def state_dict(self) -> State:
         """States of all groups."""
