@@ -105,6 +105,19 @@ def test_skills_hold_for_k_steps_and_change_with_the_episode() -> None:
     assert switches == [3, 4, 7]
 
 
+def test_a_greedy_agent_does_not_depend_on_the_seed_and_a_drawing_one_does() -> None:
+    agent, _ = make()
+    seen = np.zeros((64, 2, 6), np.float32)
+    played = {}
+    for greedy in (True, False):
+        for seed in (1, 2):
+            agent.reset(64, seed, greedy)
+            played[greedy, seed] = agent.act(seen)
+    np.testing.assert_array_equal(played[True, 1], played[True, 2])
+    assert (played[False, 1] != played[False, 2]).any()
+    assert (played[True, 1] == played[True, 1][0]).all()  # all worlds see the same
+
+
 def test_wrong_shapes_and_agents_are_named() -> None:
     agent, _ = make()
     agent.reset(2)

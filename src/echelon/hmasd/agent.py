@@ -116,14 +116,14 @@ class HMASDAgent:
 
     # ---- acting ----
 
-    def reset(self, worlds: int = 1, seed: int | None = None) -> None:
+    def reset(self, worlds: int = 1, seed: int = 0, greedy: bool = False) -> None:
         """Begin an episode in each of `worlds`: zero memories, new skills at the next step.
 
-        With a seed skills and actions are drawn, each world from its own stream; without one they are greedy.
+        Skills and actions are drawn, as in training, each world from its own stream; or the most probable ones taken.
         """
         self._worlds = worlds
         self._memory = self.networks.discoverer.initial_memory(worlds)
-        self._streams = None if seed is None else WorldStreams(world_seeds(seed, worlds))
+        self._streams = None if greedy else WorldStreams(world_seeds(seed, worlds))
         self._age = np.zeros(worlds, np.int64)
         self.skills = np.zeros((worlds, self.sizes.agents + 1), np.int64)
 

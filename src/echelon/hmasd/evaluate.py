@@ -68,7 +68,7 @@ def evaluate(agent: HMASDAgent, episodes: int, seed: int, greedy: bool = False) 
     env_seed = task_seed(seed, "evaluation", "worlds")
     with make_vector_env(config.env, episodes, env_seed, workers=workers, **config.environment_options()) as env:
         seen = env.reset()
-        agent.reset(episodes, None if greedy else task_seed(seed, "evaluation", "choices"))
+        agent.reset(episodes, task_seed(seed, "evaluation", "choices"), greedy)
         returns, lengths = np.zeros(episodes), np.zeros(episodes, np.int64)
         success: Array | None = None
         running = np.ones(episodes, bool)

@@ -28,7 +28,7 @@ def frames(agent: HMASDAgent, seed: int, greedy: bool, max_steps: int, every: in
     env_seed = task_seed(seed, "film", "world")
     with make_vector_env(config.env, 1, env_seed, workers=workers, **config.environment_options()) as env:
         seen = env.reset()
-        agent.reset(1, None if greedy else task_seed(seed, "film", "choices"))
+        agent.reset(1, task_seed(seed, "film", "choices"), greedy)
         for step in range(max_steps):
             actions = agent.act_on(seen)
             if step % every == 0:
