@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import io
 import logging
 import os
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, redirect_stderr
 from typing import Any, NamedTuple
 
 PROGRAM = "echelon"
@@ -23,6 +25,8 @@ class Command(NamedTuple):
     run: str
     plays_worlds: bool = False
     """worlds depend on how strings are hashed, so such a command fixes PYTHONHASHSEED first"""
+    defaults: str | None = None
+    """`module:name` of a function from the arguments to the options' defaults, where they depend on a preset"""
 
 
 COMMANDS = (
@@ -64,6 +68,31 @@ COMMANDS = (
         "list the collections there are",
         "echelon.hrl_xf.options:RunsOptions",
         "echelon.hrl_xf.history:run",
+    ),
+    Command(
+        ("hmasd", "train"),
+        "train HMASD or MAPPO in synchronous, strictly on-policy rounds",
+        "echelon.hmasd.options:TrainOptions",
+        "echelon.hmasd.training:run",
+        defaults="echelon.hmasd.presets:train_defaults",
+    ),
+    Command(
+        ("hmasd", "evaluate"),
+        "play test episodes with a trained agent",
+        "echelon.hmasd.options:EvaluateOptions",
+        "echelon.hmasd.evaluate:run",
+    ),
+    Command(
+        ("hmasd", "render"),
+        "film an episode of a trained agent, coloured by skill",
+        "echelon.hmasd.options:RenderOptions",
+        "echelon.hmasd.render:run",
+    ),
+    Command(
+        ("hmasd", "export"),
+        "write a run's curves as CSV or JSON",
+        "echelon.hmasd.options:ExportOptions",
+        "echelon.hmasd.export:run",
     ),
 )
 
@@ -118,6 +147,23 @@ def set_up_logging(quiet: bool) -> None:
     logger.setLevel(logging.ERROR if quiet else logging.INFO)
 
 
+@contextmanager
+def refusals_in_one_line() -> Iterator[None]:
+    """Let an options class speak for itself: tyro would wrap the ValueError it raises into a box of several lines."""
+    said = io.StringIO()
+    try:
+        with redirect_stderr(said):
+            yield
+    except SystemExit as stop:
+        cause = stop.__context__
+        if type(cause).__name__ == "InstantiationError" and isinstance(vars(cause).get("arg"), str):
+            raise ValueError(vars(cause)["message"]) from None
+        if isinstance(cause, ValueError):
+            raise cause from None
+        sys.stderr.write(said.getvalue())
+        raise
+
+
 def fail(error: Exception) -> int:
     if os.environ.get("ECHELON_DEBUG"):
         traceback.print_exc()
@@ -136,7 +182,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     try:
         program = " ".join((PROGRAM, *command.words))
-        options = tyro.cli(load(command.options), args=rest, prog=program, config=(tyro.conf.OmitArgPrefixes,))
+        known = tyro.MISSING_NONPROP if command.defaults is None else load(command.defaults)(rest)
+        with refusals_in_one_line():
+            options = tyro.cli(
+                load(command.options), args=rest, prog=program, default=known, config=(tyro.conf.OmitArgPrefixes,)
+            )
         if command.plays_worlds:
             fix_hash_seed(arguments)
         set_up_logging(quiet=vars(options).get("quiet", False))

@@ -1,0 +1,1 @@
+"""HMASD: hierarchical multi-agent skill discovery, trained synchronously and strictly on-policy."""

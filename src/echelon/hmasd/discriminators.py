@@ -1,0 +1,126 @@
+"""What the discriminators give: low-level rewards, and their own learning from the round they were just used on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from echelon.hmasd.config import HMASDConfig
+from echelon.hmasd.networks import IndividualDiscriminator, TeamDiscriminator, uniform_log
+from echelon.onpolicy.batch import Array, RolloutBatch
+from echelon.onpolicy.optimizer import adam, load_optimizer_state, optimizer_state
+from echelon.onpolicy.ppo import under
+
+
+@dataclass(frozen=True)
+class IntrinsicRewards:
+    """The low-level reward r^i = lambda_e r + lambda_D log q_D(Z|s') + lambda_d log q_d(z^i|o'^i,Z), and its parts."""
+
+    total: Array  # (T, B, n)
+    environment: float
+    team: float
+    individual: float
+    """Means of the three weighted terms over agents that act."""
+
+
+@dataclass(frozen=True)
+class DiscriminatorStats:
+    """What one update of both discriminators saw: loss at its first pass, accuracy before anything was learnt."""
+
+    loss: float
+    team_accuracy: float
+    individual_accuracy: float
+
+
+@dataclass(frozen=True)
+class SkillData:
+    """What skills led to, of every step that counts: N team rows, K agent rows."""
+
+    state: Tensor  # (N, S)
+    team_skill: Tensor  # (N,)
+    observation: Tensor  # (K, F)
+    its_team_skill: Tensor  # (K,)
+    agent_skill: Tensor  # (K,)
+
+    @classmethod
+    def of(cls, batch: RolloutBatch) -> SkillData:
+        """Next states and observations of a round, without steps in which nobody acted."""
+        acts, skills = batch.acts, batch.observation["skills"]  # (T, B, n), (T, B, n + 1)
+        any_acts = acts.any(-1)
+        teams = np.broadcast_to(skills[:, :, :1], acts.shape)
+        return cls(
+            torch.from_numpy(batch.extra["next_state"][any_acts]),
+            torch.from_numpy(skills[:, :, 0][any_acts]),
+            torch.from_numpy(batch.extra["next_observation"][acts]),
+            torch.from_numpy(teams[acts]),
+            torch.from_numpy(skills[:, :, 1:][acts]),
+        )
+
+
+class Discriminators:
+    """q_D and q_d with their optimiser."""
+
+    def __init__(self, team: TeamDiscriminator, individual: IndividualDiscriminator, config: HMASDConfig) -> None:
+        self.team, self.individual, self.config = team, individual, config
+        self.optimizer = adam([*team.parameters(), *individual.parameters()], config.lr)
+
+    @torch.no_grad()
+    def rewards(self, batch: RolloutBatch) -> IntrinsicRewards:
+        """Low-level rewards of a round, with the discriminators as they are now: those it was collected under."""
+        config, data = self.config, SkillData.of(batch)
+        acts = batch.acts
+        team = self.team(data.state).gather(1, data.team_skill[:, None])[:, 0].numpy()
+        own = self.individual(data.observation, data.its_team_skill).gather(1, data.agent_skill[:, None])[:, 0].numpy()
+        if config.skill_baseline:
+            team, own = team - uniform_log(config.team_skills), own - uniform_log(config.agent_skills)
+        team_term, own_term = np.zeros(acts.shape[:2], np.float32), np.zeros(acts.shape, np.float32)
+        team_term[acts.any(-1)], own_term[acts] = config.lambda_team * team, config.lambda_agent * own
+        earned = np.float32(config.lambda_e) * batch.reward
+        shared = np.broadcast_to(team_term[:, :, None], acts.shape)
+        total = np.where(acts, earned + shared + own_term, np.float32(0.0)).astype(np.float32)
+        return IntrinsicRewards(
+            total, float(earned[acts].mean()), float(shared[acts].mean()), float(own_term[acts].mean())
+        )
+
+    def rewarded(self, batch: RolloutBatch) -> tuple[RolloutBatch, IntrinsicRewards]:
+        """The batch with low-level rewards in place of the environment's."""
+        rewards = self.rewards(batch)
+        return replace(batch, reward=rewards.total), rewards
+
+    def update(self, batch: RolloutBatch) -> DiscriminatorStats:
+        """Learn from this round alone: a longer memory would hold skills that mean something else by now."""
+        data = SkillData.of(batch)
+        first: DiscriminatorStats | None = None
+        for _ in range(self.config.discriminator_epochs):
+            team, own = self.team(data.state), self.individual(data.observation, data.its_team_skill)
+            loss = torch.nn.functional.nll_loss(team, data.team_skill)
+            loss = loss + torch.nn.functional.nll_loss(own, data.agent_skill)
+            self.optimizer.zero_grad()
+            loss.backward()  # type: ignore[no-untyped-call]
+            self.optimizer.step()
+            if first is None:
+                first = DiscriminatorStats(
+                    float(loss.detach()), _accuracy(team, data.team_skill), _accuracy(own, data.agent_skill)
+                )
+        assert first is not None  # discriminator_epochs is at least 1
+        return first
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Weights and optimiser."""
+        state = {f"team.{name}": t.detach().clone() for name, t in self.team.state_dict().items()}
+        state |= {f"individual.{name}": t.detach().clone() for name, t in self.individual.state_dict().items()}
+        return state | {f"optimizer.{name}": t for name, t in optimizer_state(self.optimizer).items()}
+
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        """Continue from a saved state."""
+        self.team.load_state_dict(under(state, "team."))
+        self.individual.load_state_dict(under(state, "individual."))
+        load_optimizer_state(self.optimizer, under(state, "optimizer."))
+
+
+def _accuracy(log_probs: Tensor, truth: Tensor) -> float:
+    return float((log_probs.detach().argmax(-1) == truth).float().mean())

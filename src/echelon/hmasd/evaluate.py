@@ -1,0 +1,126 @@
+"""Test episodes: own worlds, own random streams, own copy of the weights; training is not touched by a bit."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from echelon.envs.make import make_vector_env
+from echelon.hmasd.agent import HMASDAgent
+from echelon.hmasd.config import HMASDConfig
+from echelon.hmasd.options import EvaluateOptions
+from echelon.hmasd.sizes import spec_from_json
+from echelon.onpolicy.batch import Array
+from echelon.runtime.checkpoint import latest
+from echelon.runtime.files import write_json
+from echelon.runtime.seeding import task_seed
+
+logger = logging.getLogger("echelon.hmasd")
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Results of test episodes."""
+
+    returns: Array  # (E,)
+    lengths: Array  # (E,)
+    success: Array | None  # (E,)
+
+    @property
+    def reward_per_step(self) -> float:
+        """Mean reward of one step."""
+        return float(self.returns.sum() / self.lengths.sum())
+
+    @property
+    def success_rate(self) -> float | None:
+        """Share of episodes that reached the goal, where the environment knows one."""
+        return None if self.success is None else float(self.success.mean())
+
+    def tags(self) -> dict[str, float]:
+        """By their names in TensorBoard."""
+        named = {
+            "Eval/MeanReward": float(self.returns.mean()),
+            "Eval/StdReward": float(self.returns.std()),
+            "Eval/MinReward": float(self.returns.min()),
+            "Eval/MaxReward": float(self.returns.max()),
+            "Eval/RewardPerStep": self.reward_per_step,
+        }
+        return named if self.success_rate is None else {**named, "Eval/SuccessRate": self.success_rate}
+
+    def __str__(self) -> str:
+        text = (
+            f"{len(self.returns)} episodes: reward {self.returns.mean():.4g} ± {self.returns.std():.3g} "
+            f"({self.returns.min():.4g} .. {self.returns.max():.4g}), {self.reward_per_step:.4g} a step"
+        )
+        return text if self.success_rate is None else f"{text}, success {100 * self.success_rate:.1f} %"
+
+
+def evaluate(agent: HMASDAgent, episodes: int, seed: int, greedy: bool = False) -> Evaluation:
+    """One episode in each of `episodes` worlds; it begins new episodes of the agent, so give it one of its own."""
+    config = agent.config
+    workers = None if ":" not in config.env else 0
+    env_seed = task_seed(seed, "evaluation", "worlds")
+    with make_vector_env(config.env, episodes, env_seed, workers=workers, **config.environment_options()) as env:
+        seen = env.reset()
+        agent.reset(episodes, task_seed(seed, "evaluation", "choices"), greedy)
+        returns, lengths = np.zeros(episodes), np.zeros(episodes, np.int64)
+        success: Array | None = None
+        running = np.ones(episodes, bool)
+        while running.any():
+            now = env.step(agent.act_on(seen))
+            over = running & now.done
+            if over.any():
+                returns[over], lengths[over] = now.info["episode_return"][over], now.info["episode_length"][over]
+                if "success" in now.info:
+                    success = np.zeros(episodes, bool) if success is None else success
+                    success[over] = now.info["success"][over]
+                running &= ~over
+            if now.done.any():
+                agent.restart(now.done)
+            seen = now
+    return Evaluation(returns, lengths, success)
+
+
+def evaluate_weights(
+    header: Mapping[str, Any], weights: Mapping[str, Array], episodes: int, seed: int, greedy: bool
+) -> Evaluation:
+    """Evaluate a copy of an agent's weights; runs on a worker."""
+    torch.set_num_threads(1)
+    agent = HMASDAgent(HMASDConfig.from_json(header["options"]), spec_from_json(header["spec"]))
+    agent.networks.load_state_dict({name: torch.tensor(array) for name, array in weights.items()})
+    return evaluate(agent, episodes, seed, greedy)
+
+
+def find_checkpoint(path: Path) -> Path:
+    """The checkpoint itself, or the last one of a run's directory."""
+    if (path / "state.json").is_file():
+        return path
+    for folder in (path / "checkpoints", path):
+        if folder.is_dir() and (found := latest(folder)) is not None:
+            return found
+    raise ValueError(f"{path} is neither a checkpoint nor a run with one; give checkpoints/hmasd_sync_<steps>")
+
+
+def run(options: EvaluateOptions) -> int:
+    """The command: play, tell, and keep if asked."""
+    torch.set_num_threads(1)
+    where = find_checkpoint(options.model_path)
+    agent = HMASDAgent.load(where)
+    result = evaluate(agent, options.episodes, options.seed, options.greedy)
+    logger.info("%s on %s: %s", where.name, agent.config.env, result)
+    if options.json_path is not None:
+        content = {
+            "checkpoint": str(where),
+            **result.tags(),
+            "returns": result.returns.tolist(),
+            "lengths": result.lengths.tolist(),
+            "success": None if result.success is None else result.success.tolist(),
+        }
+        write_json(options.json_path, content)
+    return 0

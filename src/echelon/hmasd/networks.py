@@ -1,0 +1,309 @@
+"""The four networks of HMASD, with the names of the paper.
+
+- `SkillCoordinator` chooses a team skill Z and a skill z^i for each agent, one after the other, each seeing the earlier
+  ones. Acting is n + 1 rounds; learning is one teacher-forced pass over the stored choice.
+- `SkillDiscoverer` is the policy of every agent given its skill, with a critic of the whole team.
+- `TeamDiscriminator` and `IndividualDiscriminator` guess skills from what they led to.
+
+Skills are stored as one array of n + 1 integers: Z, z^1, ..., z^n. B is worlds, M any batch, n agents, H the width.
+Sampling takes random numbers as an argument: `uniform` in [0, 1) or `noise` ~ N(0, 1), one row a world, so that what a
+world does depends on its own stream only. None is the greedy choice.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from echelon.hmasd.attention import HIDDEN_GAIN, OUTPUT_GAIN, Cache, DecoderBlock, EncoderBlock, head, orthogonal
+from echelon.hmasd.sizes import Sizes
+from echelon.onpolicy.chunks import Chunks
+from echelon.onpolicy.distributions import MaskedCategorical, SquashedNormal, invert
+from echelon.onpolicy.loss import Evaluation
+from echelon.onpolicy.recurrent import run_gru
+
+
+class SkillCoordinator(nn.Module):
+    """pi_h(Z, z | s, o): an encoder over the tokens (s, o^1..o^n) and a decoder over (start, Z, z^1..z^{n-1})."""
+
+    def __init__(self, sizes: Sizes) -> None:
+        super().__init__()
+        width = sizes.hidden
+        self.sizes = sizes
+        self.embed_state = orthogonal(nn.Linear(sizes.state, width), HIDDEN_GAIN)
+        self.embed_observation = orthogonal(nn.Linear(sizes.obs, width), HIDDEN_GAIN)
+        self.embed_norm = nn.LayerNorm(width)
+        self.encoder = nn.ModuleList(EncoderBlock(width, sizes.heads) for _ in range(sizes.encoder_layers))
+        self.value_state, self.value_observation = head(width, 1), head(width, 1)
+        self.start = nn.Parameter(torch.zeros(width))
+        self.embed_team = nn.Embedding(sizes.team_skills, width)
+        self.embed_agent = nn.Embedding(sizes.agent_skills, width)
+        self.choice_norm = nn.LayerNorm(width)
+        self.decoder = nn.ModuleList(DecoderBlock(width, sizes.heads) for _ in range(sizes.decoder_layers))
+        self.team_head, self.agent_head = head(width, sizes.team_skills), head(width, sizes.agent_skills)
+        nn.init.normal_(self.start, std=0.5)
+
+    def encode(self, state: Tensor, observation: Tensor) -> tuple[Tensor, Tensor]:
+        """Tokens (M, n + 1, H) and the value of each (M, n + 1), from s (M, S) and o (M, n, F)."""
+        tokens = torch.cat([self.embed_state(state).unsqueeze(1), self.embed_observation(observation)], 1)
+        x = self.embed_norm(functional.gelu(tokens))
+        for block in self.encoder:
+            x = block(x)
+        value = torch.cat([self.value_state(x[:, 0]), self.value_observation(x[:, 1:]).squeeze(-1)], 1)
+        return x, value
+
+    def evaluate(self, chunks: Chunks) -> Evaluation:
+        """Log-probabilities of all n + 1 stored skills in one masked pass; a unit is a skill."""
+        state, observation = chunks.observation["state"][0], chunks.observation["observation"][0]
+        skills = chunks.action["skills"][0]  # (M, n + 1)
+        encoded, value = self.encode(state, observation)
+        first = self.start.expand(len(skills), 1, -1)
+        x = self.choice_norm(torch.cat([first, self.embed_team(skills[:, :1]), self.embed_agent(skills[:, 1:-1])], 1))
+        for block in self.decoder:
+            x = block(x, encoded)
+        team, agents = MaskedCategorical(self.team_head(x[:, 0])), MaskedCategorical(self.agent_head(x[:, 1:]))
+        log_prob = torch.cat([team.log_prob(skills[:, 0]).unsqueeze(1), agents.log_prob(skills[:, 1:])], 1)
+        entropy = torch.cat([team.entropy().unsqueeze(1), agents.entropy()], 1)
+        return Evaluation(log_prob[None], entropy[None], value[None])
+
+    @torch.no_grad()
+    def act(self, state: Tensor, observation: Tensor, uniform: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+        """Skills (B, n + 1), their log-probabilities and the values, chosen one after the other."""
+        encoded, value = self.encode(state, observation)
+        caches: list[list[Cache | None]] = [[None, None] for _ in self.decoder]
+        x = self.start.expand(len(state), 1, -1)
+        skills, log_probs = [], []
+        for i in range(self.sizes.agents + 1):
+            x = self.choice_norm(x)
+            for block, cache in zip(self._decoder_blocks(), caches, strict=True):
+                x = block.step(x, encoded[:, i : i + 1], cache)
+            logits = (self.team_head if i == 0 else self.agent_head)(x[:, 0])
+            choice = MaskedCategorical(logits)
+            chosen = choice.mode() if uniform is None else invert(choice.probs, uniform[:, i])
+            skills.append(chosen)
+            log_probs.append(choice.log_prob(chosen))
+            x = (self.embed_team if i == 0 else self.embed_agent)(chosen).unsqueeze(1)
+        return torch.stack(skills, 1), torch.stack(log_probs, 1), value
+
+    def _decoder_blocks(self) -> Iterator[DecoderBlock]:
+        return (block for block in self.decoder if isinstance(block, DecoderBlock))
+
+    @torch.no_grad()
+    def value(self, state: Tensor, observation: Tensor) -> Tensor:
+        """V_h(s), V_h(o^1), ..., V_h(o^n), (B, n + 1)."""
+        value: Tensor = self.encode(state, observation)[1]
+        return value
+
+
+class Trunk(nn.Module):
+    """Input and skills -> MLP -> GRU -> MLP -> outputs; without `recurrent` the GRU is a plain layer.
+
+    Skills enter the first layer as one-hot numbers would: as rows of an embedding added to its output, drawn together
+    with the layer's own weight.
+    """
+
+    def __init__(self, inputs: int, skills: int, width: int, outputs: int, recurrent: bool, gain: float) -> None:
+        super().__init__()
+        self.inputs = nn.Linear(inputs, width)
+        joint = nn.init.orthogonal_(torch.empty(width, inputs + skills), HIDDEN_GAIN)
+        self.skills = nn.Embedding(skills, width) if skills else None
+        with torch.no_grad():
+            self.inputs.weight.copy_(joint[:, :inputs])
+            nn.init.zeros_(self.inputs.bias)
+            if self.skills is not None:
+                self.skills.weight.copy_(joint[:, inputs:].T)
+        self.norm_in = nn.LayerNorm(width)
+        self.hidden = orthogonal(nn.Linear(width, width), HIDDEN_GAIN)
+        self.gru = _gru(width) if recurrent else None
+        self.norm_out = nn.LayerNorm(width)
+        self.last = orthogonal(nn.Linear(width, width), HIDDEN_GAIN)
+        self.outputs = orthogonal(nn.Linear(width, outputs), gain)
+
+    def forward(self, x: Tensor, skills: Tensor | None, memory: Tensor, reset: Tensor) -> tuple[Tensor, Tensor]:
+        """Outputs (L, M, ...) and the memory after the last step, from inputs (L, M, F), skills (L, M, j)."""
+        x = self._before(x, skills)
+        if self.gru is not None:
+            x, memory = run_gru(self.gru, x, memory, reset)
+        return self._after(x), memory
+
+    def step(self, x: Tensor, skills: Tensor | None, memory: Tensor) -> tuple[Tensor, Tensor]:
+        """One step without gradients, (M, F) and (M, j); the caller has zeroed memory where an episode starts."""
+        x = self._before(x, skills)
+        if self.gru is not None:
+            x = memory = torch.gru_cell(x, memory, *self.gru.parameters())
+        return self._after(x), memory
+
+    def _before(self, x: Tensor, skills: Tensor | None) -> Tensor:
+        x = self.inputs(x)
+        if self.skills is not None and skills is not None:
+            for column in skills.unbind(-1):
+                x = x + self.skills(column)
+        return functional.relu(self.hidden(self.norm_in(functional.relu(x))))
+
+    def _after(self, x: Tensor) -> Tensor:
+        out: Tensor = self.outputs(functional.relu(self.last(self.norm_out(x))))
+        return out
+
+
+def _gru(width: int) -> nn.GRU:
+    gru = nn.GRU(width, width)
+    for name, parameter in gru.named_parameters():
+        if "weight" in name:
+            nn.init.orthogonal_(parameter)
+        else:
+            nn.init.zeros_(parameter)
+    return gru
+
+
+class SkillDiscoverer(nn.Module):
+    """pi_l(a^i | o^i, z^i), shared by the agents, and the critic V_l(s, Z).
+
+    With `critic_sees_skills` the critic also sees z^1..z^n and values each agent apart.
+    """
+
+    def __init__(self, sizes: Sizes) -> None:
+        super().__init__()
+        self.sizes = sizes
+        self.actor = Trunk(
+            sizes.obs, sizes.agent_skills, sizes.hidden, sizes.actions, sizes.recurrent, gain=OUTPUT_GAIN
+        )
+        self.log_std = nn.Parameter(torch.zeros(sizes.actions)) if sizes.continuous else None
+        seen = sizes.team_skills + (sizes.agents * sizes.agent_skills if sizes.critic_sees_skills else 0)
+        values = sizes.agents if sizes.critic_sees_skills else 1
+        self.critic = Trunk(sizes.state, seen, sizes.hidden, values, sizes.recurrent, gain=1.0)
+        offset = [0] + [sizes.team_skills + i * sizes.agent_skills for i in range(sizes.agents)]
+        self._offset = torch.tensor(offset if sizes.critic_sees_skills else offset[:1])  # (1,) or (n + 1,)
+
+    def evaluate(self, chunks: Chunks) -> Evaluation:
+        """Score stored actions in sequence from the stored memories; a unit is an agent."""
+        seen, sizes = chunks.observation, self.sizes
+        observation = seen["observation"]  # (L, M, n, F)
+        length, pieces = observation.shape[:2]
+        skills = seen["skills"] if sizes.skilled else None  # (L, M, n + 1)
+        mine = None if skills is None else skills[:, :, 1:].reshape(length, -1, 1)
+        reset = chunks.reset.repeat_interleave(sizes.agents, 1)
+        memory = self._memory(chunks, "actor", pieces * sizes.agents)
+        out, _ = self.actor(observation.flatten(1, 2), mine, memory, reset)
+        choice = self._choice(out.view(length, pieces, sizes.agents, -1), chunks.mask.get("action"))
+        value, _ = self.critic(
+            seen["state"], self._critic_skills(skills), self._memory(chunks, "critic", pieces), chunks.reset
+        )
+        return Evaluation(
+            choice.log_prob(chunks.action["action"]), choice.entropy(), value.expand(-1, -1, sizes.agents)
+        )
+
+    @torch.no_grad()
+    def act(
+        self,
+        state: Tensor,
+        observation: Tensor,
+        skills: Tensor | None,
+        memory: dict[str, Tensor],
+        draws: Tensor | None,
+        mask: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor, dict[str, Tensor]]:
+        """What is stored, what the world takes, log-probabilities (B, n), values (B, n), and the new memories.
+
+        `draws`: uniform numbers (B, n) for discrete actions, normal ones (B, n, D) for continuous ones.
+        """
+        worlds, agents = observation.shape[:2]
+        mine = None if skills is None else skills[:, 1:].reshape(-1, 1)
+        out, actor = self.actor.step(observation.flatten(0, 1), mine, memory["actor"].flatten(0, 1))
+        choice = self._choice(out.view(worlds, agents, -1), mask)
+        if draws is None:
+            stored = choice.mode()
+        elif isinstance(choice, MaskedCategorical):
+            stored = invert(choice.probs, draws)
+        else:
+            stored = choice.mean + choice.std * draws
+        value, critic = self.critic.step(state, self._critic_skills(skills), memory["critic"])
+        new = {"actor": actor.view(worlds, agents, -1), "critic": critic}
+        return stored, choice.action(stored), choice.log_prob(stored), value.expand(-1, agents), new
+
+    @torch.no_grad()
+    def value(self, state: Tensor, skills: Tensor | None, memory: Tensor) -> Tensor:
+        """V_l at what would be the next decision, (B, n)."""
+        value, _ = self.critic.step(state, self._critic_skills(skills), memory)
+        return value.expand(-1, self.sizes.agents)
+
+    def initial_memory(self, worlds: int) -> dict[str, Tensor]:
+        """Zeros: the recurrent states at the start of an episode, one for each (world, agent) and one a critic."""
+        width = self.sizes.hidden if self.sizes.recurrent else 0
+        return {"actor": torch.zeros(worlds, self.sizes.agents, width), "critic": torch.zeros(worlds, width)}
+
+    def _choice(self, out: Tensor, mask: Tensor | None) -> MaskedCategorical | SquashedNormal:
+        if self.log_std is None:
+            return MaskedCategorical(out, mask)
+        return SquashedNormal(out, self.log_std)
+
+    def _critic_skills(self, skills: Tensor | None) -> Tensor | None:
+        return None if skills is None else skills[..., : len(self._offset)] + self._offset
+
+    def _memory(self, chunks: Chunks, name: str, rows: int) -> Tensor:
+        if not self.sizes.recurrent:
+            return chunks.reset.new_zeros((rows, 0), dtype=torch.float32)
+        return chunks.state[name].reshape(rows, -1)
+
+
+def _classifier(inputs: int, width: int, classes: int) -> nn.Sequential:
+    return nn.Sequential(
+        orthogonal(nn.Linear(inputs, width), HIDDEN_GAIN),
+        nn.ReLU(),
+        orthogonal(nn.Linear(width, width), HIDDEN_GAIN),
+        nn.ReLU(),
+        orthogonal(nn.Linear(width, classes), OUTPUT_GAIN),
+    )
+
+
+class TeamDiscriminator(nn.Module):
+    """q_D(Z | s): which team skill led to this state."""
+
+    def __init__(self, sizes: Sizes) -> None:
+        super().__init__()
+        self.layers = _classifier(sizes.state, sizes.hidden, sizes.team_skills)
+
+    def forward(self, state: Tensor) -> Tensor:  # (..., S) -> (..., n_Z)
+        """Log-probabilities of every team skill."""
+        return functional.log_softmax(self.layers(state), -1)
+
+
+class IndividualDiscriminator(nn.Module):
+    """q_d(z^i | o^i, Z): which skill of the agent led to this observation, given the team's."""
+
+    def __init__(self, sizes: Sizes) -> None:
+        super().__init__()
+        self.team_skills = sizes.team_skills
+        self.layers = _classifier(sizes.obs + sizes.team_skills, sizes.hidden, sizes.agent_skills)
+
+    def forward(self, observation: Tensor, team_skill: Tensor) -> Tensor:  # (..., F), (...) -> (..., n_z)
+        """Log-probabilities of every agent skill."""
+        known = functional.one_hot(team_skill, self.team_skills).to(observation.dtype)
+        return functional.log_softmax(self.layers(torch.cat([observation, known], -1)), -1)
+
+
+def uniform_log(skills: int) -> float:
+    """log of the uniform prior over skills."""
+    return -math.log(skills)
+
+
+class HMASDNetworks(nn.Module):
+    """All networks of one run; without skills only the discoverer, which is then MAPPO's actor and critic."""
+
+    def __init__(self, sizes: Sizes) -> None:
+        super().__init__()
+        self.sizes = sizes
+        self.discoverer = SkillDiscoverer(sizes)
+        self.coordinator = SkillCoordinator(sizes) if sizes.skilled else None
+        self.team = TeamDiscriminator(sizes) if sizes.skilled else None
+        self.individual = IndividualDiscriminator(sizes) if sizes.skilled else None
+
+    @classmethod
+    def seeded(cls, sizes: Sizes, seed: int) -> HMASDNetworks:
+        """Fresh weights that depend on the seed alone; torch's global stream is left as it was."""
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            return cls(sizes)

@@ -1,0 +1,124 @@
+"""Options of `echelon hmasd …`. Each docstring below an option is its `--help`; imports stay light."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+import tyro
+
+from echelon.hmasd.config import HMASDConfig
+
+Flag = tyro.conf.FlagCreatePairsOff[bool]
+LogLevel = Literal["DEBUG", "INFO", "WARNING", "ERROR"]
+
+
+@dataclass(frozen=True)
+class TrainOptions:
+    """Train HMASD (or MAPPO) in synchronous, strictly on-policy rounds.
+
+    `--env` or `--preset` comes with tuned options; all can be changed. The same command on the same directory goes on
+    where it stopped.
+    """
+
+    preset: str | None = None
+    """alice_and_bob, alice_and_bob-paper, uav1, uav2, uav2-relay or spread; not given: the one of --env, if any"""
+    output_dir: Path | None = None
+    """the run's directory; not given: runs/hmasd/<preset or env>-<algorithm>-seed<seed>"""
+    model_path: Path | None = None
+    """a checkpoint to go on from (in a new directory), or to evaluate"""
+    eval_only: Flag = False
+    """evaluate --model-path and stop"""
+    eval_every: int = 160_000
+    """evaluate whenever a multiple of so many steps is crossed; 0: never"""
+    eval_episodes: int = 4
+    """episodes of one evaluation"""
+    eval_greedy: bool = False
+    """take the most probable skill and action in evaluations instead of drawing them, as in training"""
+    eval_executor: str = "loky:1"
+    """where evaluations run beside training; serial: training waits for them"""
+    checkpoint_every: int = 160_000
+    """save hmasd_sync_<steps> whenever a multiple of so many steps is crossed; 0: only at the end"""
+    keep_checkpoints: int | None = None
+    """delete all but the newest so many"""
+    executor: str = "serial"
+    """where rounds are collected: serial, loky:2, dask, dask:tcp://host:8786; needs --collectors of 2 or more"""
+    env_workers: int | None = None
+    """processes of a third-party environment; not given: one a core"""
+    tensorboard: Flag = False
+    """start TensorBoard beside the training"""
+    tensorboard_port: int = 6006
+    """its port; the next free one if it is taken"""
+    log_level: LogLevel = "INFO"
+    """what to tell on the console and in log.txt"""
+    quiet: Flag = False
+    """say nothing but errors"""
+    config: HMASDConfig = field(default_factory=HMASDConfig)
+
+    def __post_init__(self) -> None:
+        for name in ("eval_every", "checkpoint_every"):
+            if self.__dict__[name] < 0:
+                raise ValueError(f"{name}={self.__dict__[name]} must not be negative; 0 turns it off")
+        if self.eval_episodes < 1:
+            raise ValueError(f"eval_episodes={self.eval_episodes} must be at least 1")
+        if self.eval_only and self.model_path is None:
+            raise ValueError("--eval-only needs --model-path: the checkpoint to evaluate")
+        if self.executor != "serial" and self.config.collectors == 1:
+            raise ValueError(
+                f"--executor {self.executor} with --collectors 1 would use one worker; use --collectors 2 or more"
+            )
+
+    @property
+    def directory(self) -> Path:
+        """Where the run lives."""
+        if self.output_dir is not None:
+            return self.output_dir
+        name = self.preset or self.config.env.replace(":", ".")
+        return Path("runs/hmasd") / f"{name}-{self.config.algorithm}-seed{self.config.seed}"
+
+
+@dataclass(frozen=True)
+class EvaluateOptions:
+    """Play test episodes with a trained agent."""
+
+    model_path: Path
+    """a checkpoint, or a run's directory (its last checkpoint)"""
+    episodes: int = 100
+    """episodes to play"""
+    greedy: bool = False
+    """take the most probable skill and action instead of drawing them, as in training"""
+    seed: int = 0
+    """root of the test episodes' random streams"""
+    json_path: Path | None = None
+    """also write the result here, every episode's return included"""
+
+
+@dataclass(frozen=True)
+class RenderOptions:
+    """Play one episode with a trained agent and keep it as a GIF, agents coloured by their skill."""
+
+    model_path: Path
+    """a checkpoint, or a run's directory (its last checkpoint)"""
+    output: Path = Path("episode.gif")
+    """where the picture goes"""
+    max_steps: int = 200
+    """longest film"""
+    every: int = 1
+    """one frame for each so many steps"""
+    fps: int = 10
+    """frames a second"""
+    greedy: bool = False
+    """take the most probable skill and action instead of drawing them, as in training"""
+    seed: int = 0
+    """root of the episode's random streams"""
+
+
+@dataclass(frozen=True)
+class ExportOptions:
+    """Write a run's curves as CSV or JSON."""
+
+    run_dir: Path
+    """the run"""
+    output: Path
+    """a file that ends in .csv or .json"""

@@ -1,0 +1,99 @@
+"""Presets: options that belong together. Imports neither torch nor numpy.
+
+`alice_and_bob-paper` has the values of the paper's tables, `alice_and_bob` those that a search found to work; the UAV
+presets are the user's configuration.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from dataclasses import replace
+
+from echelon.hmasd.config import HMASDConfig
+from echelon.hmasd.options import TrainOptions
+
+_ALICE_PAPER = HMASDConfig(
+    env="alice_and_bob",
+    total_steps=3_000_000,
+    samples_per_update=3200,
+    k=50,
+    team_skills=2,
+    agent_skills=4,
+    lambda_h=0.1,
+    lambda_l=0.01,
+    lambda_e=0.0,
+    lambda_team=0.1,
+    lambda_agent=0.2,
+    encoder_layers=1,
+    decoder_layers=1,
+    heads=1,
+    recurrent_chunk=10,
+    lr=5e-4,
+    max_grad_norm=10.0,
+)
+
+_ALICE = replace(
+    _ALICE_PAPER,
+    total_steps=1_500_000,
+    envs=128,
+    samples_per_update=12_800,
+    agent_skills=8,
+    lambda_e=10.0,
+    critic_sees_skills=True,
+    advantage_std_floor=0.1,
+    recurrent=False,
+)
+
+_SPREAD = HMASDConfig(
+    env="mpe2.simple_spread_v3:parallel_env",
+    env_options=("max_cycles=25",),
+    total_steps=1_000_000,
+    samples_per_update=800,
+    k=5,
+    recurrent_chunk=5,
+    encoder_layers=1,
+    decoder_layers=1,
+    heads=1,
+    lr=5e-4,
+    max_grad_norm=10.0,
+)
+
+PRESETS: dict[str, TrainOptions] = {
+    "alice_and_bob": TrainOptions(config=_ALICE, eval_episodes=100),
+    "alice_and_bob-paper": TrainOptions(config=_ALICE_PAPER, eval_episodes=100),
+    "uav1": TrainOptions(config=HMASDConfig(env="uav1"), eval_greedy=True),
+    "uav2": TrainOptions(config=HMASDConfig(env="uav2"), eval_greedy=True),
+    "uav2-relay": TrainOptions(config=HMASDConfig(env="uav2-relay"), eval_greedy=True),
+    "spread": TrainOptions(config=_SPREAD, eval_episodes=32),
+}
+
+
+def preset(name: str) -> TrainOptions:
+    """The options of a preset; an unknown name is one clear error."""
+    if name not in PRESETS:
+        near = difflib.get_close_matches(name, PRESETS, n=1, cutoff=0.4)
+        hint = f" Did you mean {near[0]}?" if near else ""
+        raise ValueError(f"there is no preset {name!r}; use {', '.join(PRESETS)}.{hint}")
+    return replace(PRESETS[name], preset=name)
+
+
+def train_defaults(arguments: Sequence[str]) -> TrainOptions:
+    """Defaults of the train command for these arguments: those of --preset, or of --env where it names a preset."""
+    if (name := _value(arguments, "--preset")) is not None:
+        return preset(name)
+    env = _value(arguments, "--env")
+    if env is None:
+        return preset("uav1")
+    return preset(env) if env in PRESETS else TrainOptions(config=HMASDConfig(env=env))
+
+
+def _value(arguments: Sequence[str], flag: str) -> str | None:
+    """What follows a flag, as `--flag value` or `--flag=value`; the last one counts."""
+    found = None
+    for i, argument in enumerate(arguments):
+        if argument == flag and i + 1 < len(arguments):
+            found = arguments[i + 1]
+        elif argument.startswith(f"{flag}="):
+            found = argument.partition("=")[2]
+    return found

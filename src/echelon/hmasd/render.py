@@ -1,0 +1,69 @@
+"""`echelon hmasd render`: one episode as a GIF, each agent in the colour of its skill."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from PIL import Image, ImageDraw, ImageFont
+
+from echelon.envs.make import make_vector_env
+from echelon.hmasd.agent import HMASDAgent
+from echelon.hmasd.evaluate import find_checkpoint
+from echelon.hmasd.options import RenderOptions
+from echelon.runtime.seeding import task_seed
+
+logger = logging.getLogger("echelon.hmasd")
+
+COLOURS = ("#1f77b4", "#ff7f0e", "#2ca02c", "#d62728", "#9467bd", "#8c564b", "#e377c2", "#bcbd22", "#17becf", "#7f7f7f")
+
+
+def frames(agent: HMASDAgent, seed: int, greedy: bool, max_steps: int, every: int) -> Iterator[NDArray[np.uint8]]:
+    """Pictures of one episode, (height, width, 3) each, with the skills in force written below."""
+    config = agent.config
+    workers = None if ":" not in config.env else 0
+    env_seed = task_seed(seed, "film", "world")
+    with make_vector_env(config.env, 1, env_seed, workers=workers, **config.environment_options()) as env:
+        seen = env.reset()
+        agent.reset(1, task_seed(seed, "film", "choices"), greedy)
+        for step in range(max_steps):
+            actions = agent.act_on(seen)
+            if step % every == 0:
+                skills = agent.skills[0]
+                colours = [COLOURS[z % len(COLOURS)] for z in skills[1:]] if agent.sizes.skilled else None
+                yield _captioned(env.render(0, colours), _caption(agent) if agent.sizes.skilled else "no skills")
+            now = env.step(actions)
+            if now.done[0]:
+                return
+            seen = now
+
+
+def _caption(agent: HMASDAgent) -> str:
+    team, *own = agent.skills[0].tolist()
+    return f"team skill {team}, agents' skills {' '.join(map(str, own))}"
+
+
+def _captioned(picture: NDArray[np.uint8], text: str) -> NDArray[np.uint8]:
+    """The picture with a line of text below."""
+    strip = Image.new("RGB", (picture.shape[1], 26), "white")
+    ImageDraw.Draw(strip).text((8, 4), text, fill="black", font=ImageFont.load_default(14))
+    return np.concatenate([picture[:, :, :3], np.asarray(strip)])
+
+
+def run(options: RenderOptions) -> int:
+    """The command."""
+    if options.every < 1 or options.max_steps < 1 or options.fps < 1:
+        raise ValueError(f"every={options.every}, max_steps={options.max_steps}, fps={options.fps} must be at least 1")
+    torch.set_num_threads(1)
+    agent = HMASDAgent.load(find_checkpoint(options.model_path))
+    film = [
+        Image.fromarray(frame).quantize(64)
+        for frame in frames(agent, options.seed, options.greedy, options.max_steps, options.every)
+    ]
+    options.output.parent.mkdir(parents=True, exist_ok=True)
+    film[0].save(options.output, save_all=True, append_images=film[1:], duration=1000 // options.fps, loop=0)
+    logger.info("%s: %d frames", options.output, len(film))
+    return 0

@@ -1,0 +1,289 @@
+"""Collecting a round with two clocks: skills every k steps, actions at every step, all under one policy version.
+
+A segment (one choice of skills) closes after k steps, at the end of its episode, and at the end of the round, with its
+true span and, where it was cut, the value of the state that really followed. At the start of a round every world takes
+a fresh decision, so no segment straddles an update. Recurrent states belong to (world, agent) and start at zero with
+each episode. Each world draws from a stream of its own: its numbers depend neither on its neighbours nor on where it
+runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from echelon.envs.random_streams import WorldStreams
+from echelon.envs.vector import BoxActions, DiscreteActions, EnvSpec, Observed, VectorEnv, VectorStep
+from echelon.hmasd.networks import HMASDNetworks
+from echelon.onpolicy.batch import SLOT_FIELDS, TREE_FIELDS, UNIT_FIELDS, Array, Rollout, RolloutBatch, VersionError
+from echelon.onpolicy.builder import RolloutBuilder
+from echelon.onpolicy.collector import shares
+
+COORDINATOR, DISCOVERER = "coordinator", "discoverer"
+
+
+@dataclass(frozen=True)
+class Episodes:
+    """Episodes that ended in a round."""
+
+    returns: Array  # (E,)
+    lengths: Array  # (E,)
+    success: Array | None  # (E,); None where the environment knows no success
+
+    @classmethod
+    def join(cls, parts: Sequence[Episodes]) -> Episodes:
+        """All of them, in the order given."""
+        success = [p.success for p in parts if p.success is not None]
+        return cls(
+            np.concatenate([p.returns for p in parts]) if parts else np.zeros(0),
+            np.concatenate([p.lengths for p in parts]) if parts else np.zeros(0, np.int64),
+            np.concatenate(success) if parts and len(success) == len(parts) else None,
+        )
+
+
+class ActionMap:
+    """Between what the policy stores and what an environment takes."""
+
+    def __init__(self, spec: EnvSpec) -> None:
+        self.continuous = isinstance(spec.actions, BoxActions)
+        self.always: Array | None = None
+        self._scale: tuple[Array, Array] | None = None
+        if isinstance(spec.actions, DiscreteActions):
+            if len(set(spec.actions.counts)) > 1:
+                self.always = spec.actions.mask  # (n, width)
+        elif (spec.actions.low_array != -1).any() or (spec.actions.high_array != 1).any():
+            low, high = spec.actions.low_array, spec.actions.high_array
+            self._scale = (low + high) / 2, (high - low) / 2
+
+    def mask(self, seen: Observed) -> Array | None:
+        """Allowed actions (B, n, width); None where all are."""
+        if self.continuous:
+            return None
+        if self.always is None:
+            return seen.action_mask
+        everywhere = np.broadcast_to(self.always, (len(seen.alive), *self.always.shape))
+        return everywhere if seen.action_mask is None else seen.action_mask & everywhere
+
+    def to_env(self, action: Tensor) -> Array:
+        """From the policy's [-1, 1] to the environment's bounds; a discrete choice is itself."""
+        array: Array = action.numpy()
+        return array if self._scale is None else self._scale[0] + self._scale[1] * array
+
+
+class SkillCollector:
+    """B worlds with the policies that act in them. `version_of` says which version the networks hold."""
+
+    def __init__(
+        self,
+        networks: HMASDNetworks,
+        env: VectorEnv,
+        k: int,
+        chunk: int,
+        seeds: Sequence[int],
+        version_of: Callable[[], int],
+        on_step: Callable[[int], None] | None = None,
+    ) -> None:
+        if len(seeds) != env.num_envs:
+            raise ValueError(f"{len(seeds)} seeds for {env.num_envs} worlds; give one a world")
+        self.networks, self.env, self.k, self.version_of, self.on_step = networks, env, k, version_of, on_step
+        self.chunk = chunk if networks.sizes.recurrent else 1
+        self.actions = ActionMap(env.spec)
+        self.streams = WorldStreams(seeds)
+        self.episodes = Episodes.join([])
+        self.skills = np.zeros((env.num_envs, networks.sizes.agents + 1), np.int64)
+        self.age = np.zeros(env.num_envs, np.int64)
+        self._begin(env.reset())
+
+    def _begin(self, seen: Observed) -> None:
+        self._seen = seen
+        self._memory = self.networks.discoverer.initial_memory(self.env.num_envs)
+        self._reset = np.ones(self.env.num_envs, bool)
+
+    def collect(self, version: int, steps: int) -> Rollout:
+        """`steps` joint steps, an equal share from every world; both levels."""
+        slots, worlds, agents = shares(steps, self.env.num_envs), self.env.num_envs, self.networks.sizes.agents
+        if self.version_of() != version:
+            raise VersionError(
+                f"asked to collect with policy version {version}, but the networks hold {self.version_of()}"
+            )
+        low = RolloutBuilder(slots, worlds, agents, self.chunk)
+        high = RolloutBuilder(slots, worlds, agents + 1) if self.networks.sizes.skilled else None
+        finished: list[Episodes] = []
+        self.age[:] = 0  # no skill lives across versions
+        with torch.no_grad():
+            for t in range(slots):
+                now = self._step(low, high, t == slots - 1)
+                self._note(now, finished)
+                if self.on_step is not None:
+                    self.on_step(worlds)
+            last = self.networks.discoverer.value(
+                torch.from_numpy(self._seen.state), self._skills_now(), self._memory["critic"]
+            )
+        self.episodes = Episodes.join(finished)
+        rollout: Rollout = {} if high is None else {COORDINATOR: trim(high.take())}
+        return {**rollout, DISCOVERER: low.take(last.numpy())}
+
+    def _skills_now(self) -> Tensor | None:
+        return torch.from_numpy(self.skills) if self.networks.sizes.skilled else None
+
+    def _step(self, low: RolloutBuilder, high: RolloutBuilder | None, last: bool) -> VectorStep:
+        seen = self._seen
+        if high is not None and not self.age.all():
+            self._decide(high, seen)
+        now = self._play(low, seen)
+        if high is not None:
+            self._earn(high, now, last)
+        if now.dropped.any():
+            for builder in (low, high):
+                if builder is not None:
+                    builder.forget(np.flatnonzero(now.dropped))
+        self._seen, self._reset = now, now.done
+        if self._reset.any():
+            ended = torch.from_numpy(self._reset)
+            for memory in self._memory.values():
+                memory[ended] = 0.0
+        return now
+
+    def _decide(self, high: RolloutBuilder, seen: Observed) -> None:
+        """New skills in the worlds whose segment is over."""
+        coordinator = self.networks.coordinator
+        assert coordinator is not None  # there is a high level only where there is a coordinator
+        due = np.flatnonzero(self.age == 0)
+        state, observation, alive = seen.state[due], seen.observation[due], seen.alive[due]
+        uniform = self.streams.uniform(due, self.networks.sizes.agents + 1).astype(np.float32)
+        skills, log_prob, value = coordinator.act(
+            torch.from_numpy(state), torch.from_numpy(observation), torch.from_numpy(uniform)
+        )
+        self.skills[due] = skills.numpy()
+        high.open(
+            self.version_of(),
+            {"state": state, "observation": observation},
+            {"skills": self.skills[due]},
+            log_prob.numpy(),
+            value.numpy(),
+            alive=np.concatenate([alive.any(1, keepdims=True), alive], 1),
+            columns=None if len(due) == len(self.age) else due,
+        )
+
+    def _play(self, low: RolloutBuilder, seen: Observed) -> VectorStep:
+        """One action of every agent, and what it led to."""
+        discoverer, sizes, before = self.networks.discoverer, self.networks.sizes, self._memory
+        skills, mask = self._skills_now(), self.actions.mask(seen)
+        stored, action, log_prob, value, memory = discoverer.act(
+            torch.from_numpy(seen.state),
+            torch.from_numpy(seen.observation),
+            skills,
+            before,
+            self._draws(),
+            None if mask is None else torch.from_numpy(np.ascontiguousarray(mask)),
+        )
+        now = self.env.step(self.actions.to_env(action))
+        ended, died = now.done, seen.alive & ~now.final_alive
+        if ended.any():
+            died &= ~ended[:, None]
+        extra = {} if skills is None else {"next_observation": now.final_observation, "next_state": now.final_state}
+        low.store(
+            self.version_of(),
+            {
+                "observation": seen.observation,
+                "state": seen.state,
+                **({} if skills is None else {"skills": self.skills}),
+            },
+            {"action": stored.numpy()},
+            log_prob.numpy(),
+            value.numpy(),
+            now.reward,
+            terminated=now.terminated[:, None] | died,
+            done=ended[:, None] | died,
+            next_value=self._cut_value(now, skills, memory["critic"]),
+            mask={} if mask is None else {"action": mask},
+            alive=seen.alive,
+            state={name: m.numpy() for name, m in before.items()} if sizes.recurrent else {},
+            reset=self._reset,
+            extra=extra,
+        )
+        self._memory = memory
+        return now
+
+    def _draws(self) -> Tensor:
+        sizes, worlds = self.networks.sizes, self.env.num_envs
+        if not sizes.continuous:
+            return torch.from_numpy(self.streams.uniform(slice(None), sizes.agents).astype(np.float32))
+        noise = self.streams.normal(slice(None), sizes.agents * sizes.actions)
+        return torch.from_numpy(noise.astype(np.float32).reshape(worlds, sizes.agents, sizes.actions))
+
+    def _cut_value(self, now: VectorStep, skills: Tensor | None, memory: Tensor) -> Array | None:
+        """V_l at the true last state of episodes that were cut by a limit; NaN (not given) elsewhere."""
+        cut = np.flatnonzero(now.truncated & ~now.terminated)
+        if not len(cut):
+            return None
+        values = np.full((self.env.num_envs, self.networks.sizes.agents), np.nan, np.float32)
+        chosen = None if skills is None else skills[cut]
+        values[cut] = self.networks.discoverer.value(torch.from_numpy(now.final_state[cut]), chosen, memory[cut])
+        return values
+
+    def _earn(self, high: RolloutBuilder, now: VectorStep, last: bool) -> None:
+        """Add the step's reward to the running segments and close those that end here."""
+        coordinator = self.networks.coordinator
+        assert coordinator is not None  # there is a high level only where there is a coordinator
+        high.earn(now.reward)
+        self.age += 1
+        ended = now.done
+        stop = ended | (self.age == self.k)
+        if last:
+            stop[:] = True
+        if not stop.any():
+            return
+        at = np.flatnonzero(stop)
+        dead = ~now.final_alive[at] & ~ended[at, None]  # agents that died in a segment of an episode that goes on
+        gone = np.concatenate([np.zeros((len(at), 1), bool), dead], 1)  # (C, n + 1)
+        following = np.full((len(at), self.skills.shape[1]), np.nan, np.float32)
+        ask = ~now.terminated[at] & (ended[at] | last)
+        if ask.any():
+            rows = at[ask]
+            following[ask] = coordinator.value(
+                torch.from_numpy(now.final_state[rows]), torch.from_numpy(now.final_observation[rows])
+            )
+        high.close(
+            now.terminated[at, None] | gone,
+            ended[at, None] | gone,
+            following,
+            columns=None if len(at) == len(stop) else at,
+        )
+        self.age[at] = 0
+
+    def _note(self, now: VectorStep, finished: list[Episodes]) -> None:
+        """Keep the results of episodes that ended; those of crashed worlds mean nothing."""
+        over = np.flatnonzero(now.done & ~now.dropped)
+        if len(over):
+            success = now.info["success"][over] if "success" in now.info else None
+            finished.append(Episodes(now.info["episode_return"][over], now.info["episode_length"][over], success))
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Worlds, recurrent states, whose episode has just begun, and the random streams."""
+        state = {f"env.{name}": torch.from_numpy(np.array(array)) for name, array in self.env.state_dict().items()}
+        state |= {f"memory.{name}": memory.clone() for name, memory in self._memory.items()}
+        streams = torch.from_numpy(self.streams.state.view(np.int64).copy())
+        return state | {"reset": torch.from_numpy(self._reset.copy()), "streams": streams}
+
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        """Continue in the middle of episodes."""
+        env = {name.removeprefix("env."): t.numpy() for name, t in state.items() if name.startswith("env.")}
+        self._begin(self.env.load_state_dict(env))
+        self._memory = {name: state[f"memory.{name}"].clone() for name in self._memory}
+        self._reset = state["reset"].numpy().copy()
+        self.streams.state[:] = state["streams"].numpy().view(np.uint64)
+
+
+def trim(batch: RolloutBatch) -> RolloutBatch:
+    """A batch without a recurrent state, without the slots no column used."""
+    used = max(int(batch.valid.any(1).sum()), 1)
+    arrays = {name: getattr(batch, name)[:used] for name in UNIT_FIELDS + SLOT_FIELDS}
+    trees = {name: {key: array[:used] for key, array in getattr(batch, name).items()} for name in TREE_FIELDS}
+    changes: dict[str, Any] = {**arrays, **trees}
+    return replace(batch, **changes)

@@ -1,0 +1,87 @@
+"""The shapes of the networks: from an environment and the options, kept in every checkpoint."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from echelon.envs.vector import BoxActions, DiscreteActions, EnvSpec
+from echelon.hmasd.config import HMASDConfig
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Everything a network's parameters depend on."""
+
+    agents: int
+    obs: int
+    state: int
+    actions: int
+    """choices of a discrete action, or numbers of a continuous one"""
+    continuous: bool
+    team_skills: int
+    agent_skills: int
+    hidden: int
+    encoder_layers: int
+    decoder_layers: int
+    heads: int
+    recurrent: bool
+    critic_sees_skills: bool
+
+    @property
+    def skilled(self) -> bool:
+        """Without skills there is neither a coordinator nor a discriminator."""
+        return self.agent_skills > 0
+
+    @classmethod
+    def of(cls, spec: EnvSpec, config: HMASDConfig) -> Sizes:
+        """The shapes for one environment."""
+        skilled = config.skilled
+        return cls(
+            agents=spec.num_agents,
+            obs=spec.obs_dim,
+            state=spec.state_dim,
+            actions=spec.actions.width,
+            continuous=isinstance(spec.actions, BoxActions),
+            team_skills=config.team_skills if skilled else 0,
+            agent_skills=config.agent_skills if skilled else 0,
+            hidden=config.hidden,
+            encoder_layers=config.encoder_layers,
+            decoder_layers=config.decoder_layers,
+            heads=config.heads,
+            recurrent=config.recurrent,
+            critic_sees_skills=config.critic_sees_skills and skilled,
+        )
+
+    def check_same(self, saved: Sizes, source: str) -> None:
+        """Refuse weights of other shapes, and say what differs."""
+        pairs = [(f.name, getattr(saved, f.name), getattr(self, f.name)) for f in fields(self)]
+        different = [f"{name} {theirs} (here {ours})" for name, theirs, ours in pairs if theirs != ours]
+        if different:
+            raise ValueError(
+                f"{source} was trained with other shapes: {', '.join(different)}; "
+                "use the environment and network options it was trained with"
+            )
+
+
+def spec_to_json(spec: EnvSpec) -> dict[str, Any]:
+    """An environment's outside as plain values, so that an agent can be loaded without making the environment."""
+    return {**asdict(spec), "discrete": isinstance(spec.actions, DiscreteActions)}
+
+
+def spec_from_json(content: dict[str, Any]) -> EnvSpec:
+    """What `spec_to_json` gave."""
+    raw = content["actions"]
+    actions: DiscreteActions | BoxActions
+    if content["discrete"]:
+        actions = DiscreteActions(tuple(raw["counts"]))
+    else:
+        actions = BoxActions(tuple(map(tuple, raw["low"])), tuple(map(tuple, raw["high"])))
+    return EnvSpec(
+        name=content["name"],
+        agents=tuple(content["agents"]),
+        obs_dims=tuple(content["obs_dims"]),
+        state_dim=content["state_dim"],
+        actions=actions,
+        max_steps=content["max_steps"],
+    )

@@ -1,0 +1,255 @@
+"""`echelon hmasd train`: rounds, logs, checkpoints, evaluations; the same command again continues bit for bit."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator
+from concurrent.futures import Future
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import torch
+
+from echelon.envs.make import make_vector_env
+from echelon.hmasd.agent import HMASDAgent
+from echelon.hmasd.board import tensorboard
+from echelon.hmasd.config import HMASDConfig
+from echelon.hmasd.evaluate import Evaluation, evaluate, evaluate_weights, find_checkpoint
+from echelon.hmasd.export import export_curves
+from echelon.hmasd.learner import UpdateStats
+from echelon.hmasd.options import TrainOptions
+from echelon.hmasd.shares import LocalShares, RemoteShares
+from echelon.hmasd.sizes import Sizes, spec_from_json
+from echelon.hmasd.tags import round_tags
+from echelon.onpolicy.loop import Round, TrainingLoop, crossed
+from echelon.onpolicy.ppo import under
+from echelon.runtime.checkpoint import latest, load_checkpoint, save_checkpoint
+from echelon.runtime.executors import NamedExecutor, make_executor
+from echelon.runtime.metrics import MetricsWriter, read_metrics
+from echelon.runtime.rundir import RunDir, open_run
+from echelon.runtime.seeding import task_seed
+
+logger = logging.getLogger("echelon.hmasd")
+
+MAY_CHANGE = (
+    "model_path",
+    "eval_executor",
+    "keep_checkpoints",
+    "executor",
+    "env_workers",
+)
+
+
+class Run:
+    """One training: agent, worlds and loop, with what was done so far."""
+
+    def __init__(self, options: TrainOptions, executor: NamedExecutor | None) -> None:
+        config = options.config
+        probe = make_vector_env(
+            config.env, 1, 0, **({} if ":" not in config.env else {"workers": 0}), **config.environment_options()
+        )
+        with probe:
+            self.agent = HMASDAgent(config, probe.spec)
+        agent = self.agent
+        self.worlds: LocalShares | RemoteShares
+        if executor is None:
+            self.worlds = LocalShares(
+                config, agent.networks, lambda: agent.version, agent.count_samples, options.env_workers
+            )
+        else:
+            self.worlds = RemoteShares(config, agent.networks, lambda: agent.version, agent.count_samples, executor)
+        self.loop: TrainingLoop[UpdateStats] = TrainingLoop(
+            self.worlds, agent, config.total_steps, lambda _: agent.round_size
+        )
+        self.episodes = 0
+
+    def save(self, folder: Path, name: str, keep: int | None) -> Path:
+        """A checkpoint of everything."""
+        state = self.loop.state_dict()
+        tensors = {"agent": under(state, "learner."), "worlds": under(state, "collector.")}
+        counters = {"env_steps": self.loop.env_steps, "rounds": self.loop.rounds, "episodes": self.episodes}
+        return save_checkpoint(
+            folder, name, tensors=tensors, state=counters, config=self.agent.header(), keep_last=keep
+        )
+
+    def load(self, path: Path) -> None:
+        """Continue from a checkpoint; one of other shapes is refused with what differs."""
+        saved = load_checkpoint(path)
+        if "agent" not in saved.tensors or "worlds" not in saved.tensors:
+            raise ValueError(f"{path} is a checkpoint, but not one of HMASD")
+        theirs = HMASDConfig.from_json(saved.config["options"])
+        self.agent.sizes.check_same(Sizes.of(spec_from_json(saved.config["spec"]), theirs), str(path))
+        ours = self.agent.config
+        same_worlds = (theirs.env, theirs.env_options, theirs.envs, theirs.collectors) == (
+            ours.env, ours.env_options, ours.envs, ours.collectors,
+        )  # fmt: skip
+        self.agent.load_state_dict(saved.tensors["agent"])
+        if same_worlds:
+            self.worlds.load_state_dict(saved.tensors["worlds"])
+        else:
+            logger.warning("%s has other worlds: its policies and counters are kept, its episodes are not", path)
+        self.loop.env_steps, self.loop.rounds = saved.state["env_steps"], saved.state["rounds"]
+        self.episodes = saved.state["episodes"]
+
+
+class BackgroundEvaluation:
+    """Evaluations of copies of the weights, one after the other, beside the training."""
+
+    def __init__(self, options: TrainOptions, metrics: MetricsWriter) -> None:
+        self.options, self.metrics = options, metrics
+        self._executor: NamedExecutor | None = None
+        self._running: list[tuple[int, Future[Evaluation]]] = []
+
+    def start(self, agent: HMASDAgent, multiple: int) -> None:
+        """Evaluate the agent as it is now; the result is logged at step `multiple` when it is there."""
+        if self._executor is None:
+            self._executor = make_executor(self.options.eval_executor)
+        seed = task_seed(self.options.config.seed, "evaluation", multiple)
+        future = self._executor.submit_named(
+            f"evaluation at {multiple}",
+            evaluate_weights,
+            agent.header(),
+            {name: tensor.numpy() for name, tensor in agent.weights().items()},
+            self.options.eval_episodes,
+            seed,
+            self.options.eval_greedy,
+        )
+        self._running.append((multiple, future))
+
+    def record(self, wait: bool = False) -> None:
+        """Log the evaluations that are done; all of them, if asked to wait."""
+        while self._running and (wait or self._running[0][1].done()):
+            multiple, future = self._running.pop(0)
+            result = future.result()
+            self.metrics.record_all(result.tags(), multiple)
+            logger.info("evaluation at %d: %s", multiple, result)
+
+    def close(self) -> None:
+        """Stop the worker."""
+        if self._executor is not None:
+            self._executor.shutdown()
+
+
+def run(options: TrainOptions) -> int:
+    """The command."""
+    torch.set_num_threads(1)
+    if options.eval_only:
+        return evaluate_only(options)
+    folder = open_run(options.directory, run_options(options), may_change=may_change(options))
+    with ExitStack() as stack:
+        stack.enter_context(logs(folder, options))
+        executor = None if options.executor == "serial" else make_executor(options.executor)
+        training = Run(options, executor)
+        stack.callback(training.worlds.close)
+        begin(training, folder, options)
+        resume_step = training.loop.env_steps if folder.resumed else None
+        metrics = stack.enter_context(MetricsWriter(folder.path, resume_step=resume_step))
+        if options.tensorboard:
+            stack.enter_context(tensorboard(folder.tensorboard, options.tensorboard_port))
+        train(training, folder, options, metrics)
+    for kind in ("csv", "json"):
+        export_curves(folder.path, folder.path / f"curves.{kind}")
+    return 0
+
+
+def train(training: Run, folder: RunDir, options: TrainOptions, metrics: MetricsWriter) -> None:
+    """Rounds until the end; between them nothing is half done, so that is where everything else happens."""
+    evaluations = BackgroundEvaluation(options, metrics)
+    try:
+        catch_up(training, folder, options, evaluations)
+        started, first = time.perf_counter(), training.loop.env_steps
+        for done in training.loop:
+            training.episodes += len(training.worlds.episodes.returns)
+            metrics.record_all(round_tags(done, training.worlds.episodes, training.agent.sizes), done.env_steps)
+            progress(training, done, (done.env_steps - first) / (time.perf_counter() - started))
+            evaluations.record()
+            if options.checkpoint_every and (at := done.crossed(options.checkpoint_every)) is not None:
+                evaluations.record(wait=True)  # what was measured before a checkpoint must not be lost with a crash
+                training.save(folder.checkpoints, f"hmasd_sync_{at}", options.keep_checkpoints)
+            if options.eval_every and (at := done.crossed(options.eval_every)) is not None:
+                evaluations.start(training.agent, at)
+        evaluations.record(wait=True)
+        path = training.save(folder.checkpoints, "hmasd_sync_final", options.keep_checkpoints)
+        logger.info("training is complete: %d steps, %s", training.loop.env_steps, path)
+    finally:
+        evaluations.close()
+
+
+def begin(training: Run, folder: RunDir, options: TrainOptions) -> None:
+    """Where to start: the run's own last checkpoint, or the one given, or nothing."""
+    config = options.config
+    slots = config.samples_per_update // config.envs
+    if config.skilled and slots % config.k and config.k < slots:
+        suits = [k for k in range(2, slots + 1) if slots % k == 0]
+        logger.warning(
+            "a round has %d steps of each world, which is no multiple of k=%d: the last segment of a round is short "
+            "(k of %s would suit)", slots, config.k, ", ".join(map(str, suits)),
+        )  # fmt: skip
+    own = latest(folder.checkpoints)
+    path = own if own is not None else options.model_path and find_checkpoint(options.model_path)
+    if path is not None:
+        training.load(path)
+        logger.info("going on from %s: %d steps", path, training.loop.env_steps)
+
+
+def catch_up(training: Run, folder: RunDir, options: TrainOptions, evaluations: BackgroundEvaluation) -> None:
+    """An evaluation that began with the last checkpoint and was lost with the process is done again."""
+    steps, every = training.loop.env_steps, options.eval_every
+    if not folder.resumed or not every or not steps:
+        return
+    at = crossed(max(steps - options.config.round_size(steps), 0), steps, every)
+    measured = read_metrics(folder.path).get("Eval/MeanReward")
+    if at is not None and (measured is None or at not in measured.steps.tolist()):
+        evaluations.start(training.agent, at)
+
+
+def progress(training: Run, done: Round[UpdateStats], rate: float) -> None:
+    """One line a round."""
+    total = training.loop.total_steps
+    logger.info(
+        "progress: %d/%d (%.1f%%), updates: %d, episodes: %d, %.0f steps/s",
+        done.env_steps, total, 100 * done.env_steps / total, done.index + 1, training.episodes, rate,
+    )  # fmt: skip
+
+
+def evaluate_only(options: TrainOptions) -> int:
+    """`--eval-only`: no training, no run directory."""
+    assert options.model_path is not None  # the options check it
+    path = find_checkpoint(options.model_path)
+    agent = HMASDAgent.load(path)
+    logger.info("%s: %s", path, evaluate(agent, options.eval_episodes, options.config.seed, options.eval_greedy))
+    return 0
+
+
+def run_options(options: TrainOptions) -> dict[str, object]:
+    """What a run's config.json holds."""
+    own = ("eval_every", "eval_episodes", "eval_greedy", "checkpoint_every", *MAY_CHANGE)
+    values = {name: getattr(options, name) for name in own}
+    return {
+        **{name: str(value) if isinstance(value, Path) else value for name, value in values.items()},
+        "config": options.config.to_json(),
+    }
+
+
+def may_change(options: TrainOptions) -> tuple[str, ...]:
+    """Options that do not touch the result; a longer total does not either, unless rounds follow progress."""
+    longer = () if options.config.final_samples_per_update is not None else ("config.total_steps",)
+    return MAY_CHANGE + longer
+
+
+@contextmanager
+def logs(folder: RunDir, options: TrainOptions) -> Iterator[None]:
+    """log.txt and the console at the level asked for; metrics have files of their own."""
+    package, figures = logging.getLogger("echelon"), logging.getLogger("echelon.metrics")
+    level = logging.getLevelNamesMapping()[options.log_level]
+    before, before_figures = package.level, figures.level
+    with folder.logging(level):
+        if not options.quiet:
+            package.setLevel(level)
+        figures.setLevel(logging.INFO if options.log_level == "DEBUG" else logging.WARNING)
+        try:
+            yield
+        finally:
+            package.setLevel(before)
+            figures.setLevel(before_figures)

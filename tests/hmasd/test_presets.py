@@ -1,0 +1,50 @@
+"""Presets hold the tables' values and come with --env."""
+
+from __future__ import annotations
+
+import pytest
+
+from echelon.envs.make import make_vector_env
+from echelon.hmasd.presets import PRESETS, preset, train_defaults
+
+
+def test_the_paper_preset_is_the_papers_table() -> None:
+    c = PRESETS["alice_and_bob-paper"].config
+    assert (c.lr, c.k, c.team_skills, c.agent_skills) == (5e-4, 50, 2, 4)
+    assert (c.lambda_h, c.lambda_l, c.lambda_e, c.lambda_team, c.lambda_agent) == (0.1, 0.01, 0.0, 0.1, 0.2)
+    assert (c.epochs, c.clip, c.minibatches, c.value_coef, c.gamma, c.gae_lambda) == (15, 0.2, 1, 1.0, 0.99, 0.95)
+    assert (c.envs, c.hidden, c.recurrent) == (32, 64, True)
+    assert not c.critic_sees_skills
+    assert not c.skill_baseline
+    assert c.advantage_std_floor == 1e-5
+
+
+@pytest.mark.parametrize("name", ["uav1", "uav2", "uav2-relay"])
+def test_the_uav_presets_are_the_users_configuration(name: str) -> None:
+    options = PRESETS[name]
+    c = options.config
+    assert (c.lr, c.k, c.team_skills, c.agent_skills) == (1e-4, 10, 3, 3)
+    assert (c.lambda_h, c.lambda_l, c.lambda_e, c.lambda_team, c.lambda_agent) == (0.001, 0.01, 1.0, 0.1, 0.5)
+    assert (c.encoder_layers, c.decoder_layers, c.heads, c.max_grad_norm) == (3, 3, 8, 0.5)
+    assert (c.total_steps, c.envs, c.samples_per_update) == (4_000_000, 32, 1024)
+    assert (options.eval_every, options.eval_episodes) == (160_000, 4)
+
+
+@pytest.mark.parametrize("name", sorted(PRESETS))
+def test_every_preset_names_an_environment_that_exists(name: str) -> None:
+    c = PRESETS[name].config
+    extra = {} if ":" not in c.env else {"workers": 0}
+    with make_vector_env(c.env, 1, 0, **extra, **c.environment_options()) as env:
+        assert env.reset().observation.shape[0] == 1
+
+
+def test_defaults_follow_the_arguments() -> None:
+    assert train_defaults(["--env", "alice_and_bob"]).config.agent_skills == 8
+    assert train_defaults(["--env=alice_and_bob", "--preset", "alice_and_bob-paper"]).config.agent_skills == 4
+    assert train_defaults(["--env", "some.module:factory"]).config.env == "some.module:factory"
+    assert train_defaults([]).preset == "uav1"
+
+
+def test_a_wrong_preset_is_one_clear_message() -> None:
+    with pytest.raises(ValueError, match=r"no preset 'alice'; use .*Did you mean alice_and_bob\?"):
+        preset("alice")
