@@ -101,7 +101,7 @@ def test_a_wrong_executor_is_refused_before_anything_runs() -> None:
 
 def test_a_folder_with_something_in_it_is_never_mixed_up(tmp_path: Path) -> None:
     (tmp_path / "thesis.txt").write_text("mine")
-    with pytest.raises(CollectError, match="not empty.*--resumable"):
+    with pytest.raises(CollectError, match=r"not empty.*--resumable"):
         check_output_dir(tmp_path, CollectOptions())
     with pytest.raises(CollectError, match="holds no collection"):
         check_output_dir(tmp_path, CollectOptions(resumable=True))

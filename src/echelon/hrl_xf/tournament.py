@@ -130,7 +130,7 @@ def plan_worlds(plan: TournamentPlan) -> tuple[list[PlannedWorld], dict[str, Any
 
 def _named(plan: TournamentPlan, configs: list[Config]) -> list[PlannedWorld]:
     """Repeat for each run, and give names and seeds that depend on nothing but the plan."""
-    worlds = []
+    worlds: list[PlannedWorld] = []
     exact: dict[int, Any] = {}  # the bulk of a configuration, equal in all its worlds: kept once
     for run in range(plan.runs):
         for config in configs:

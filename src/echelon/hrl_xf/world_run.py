@@ -71,8 +71,8 @@ def logs_of(world: Any, planned: PlannedWorld) -> list[AgentLog]:
     for adapter in world.non_system_agents:
         agent = adapter.adapted_object
         if isinstance(agent, tracker.TrackedAgent):
-            ids = {"world_id": planned.world_id, "config_id": planned.config_id, "seed": planned.seed}
-            logs.append(agent.echelon_recorder.finish(agent, **ids))
+            recorder, config_id = agent.echelon_recorder, planned.config_id
+            logs.append(recorder.finish(agent, world_id=planned.world_id, config_id=config_id, seed=planned.seed))
     return logs
 
 
@@ -186,4 +186,4 @@ def _world_stats(world: Any, planned: PlannedWorld) -> dict[str, Any]:
         name = f"n_{field.name}"
         if name in vars(stats) and not field.name.endswith("exceptions"):
             setattr(stats, name, vars(totals)[field.name]["all"])
-    return vars(stats)
+    return dict(vars(stats))

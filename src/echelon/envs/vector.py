@@ -1,0 +1,230 @@
+"""The batched protocol: B worlds of n agents, stepped together, as dense arrays.
+
+Glossary. A *world* is one copy of an environment. An *episode* of a world ends by `terminated` (nothing comes after) or
+by `truncated` (it was cut; bootstrap there). A finished world starts its next episode at once: `observation` is then
+the first of the new episode, to act on, and `final_observation` the last of the old one, to learn from. Where no
+episode ended the two are equal, so `final_observation` and `final_state` are always what the step led to.
+
+Arrays that come out are fresh: they are the caller's to keep. World b with seed s gives the same numbers in any batch.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+Float32 = NDArray[np.float32]
+Bool = NDArray[np.bool_]
+
+FORMAT_VERSION = 1
+
+
+@dataclass(frozen=True)
+class DiscreteActions:
+    """Each agent picks one of its `counts[i]` actions; an array of actions is int64 (B, n)."""
+
+    counts: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        if not self.counts or min(self.counts) < 1:
+            raise ValueError(f"counts={self.counts}: every agent needs at least one action")
+
+    @property
+    def width(self) -> int:
+        """The number of actions after padding."""
+        return max(self.counts)
+
+    @cached_property
+    def mask(self) -> Bool:
+        """Which padded actions each agent really has."""
+        return np.arange(self.width) < np.array(self.counts)[:, None]  # (n, width)
+
+
+@dataclass(frozen=True)
+class BoxActions:
+    """Each agent picks `dims[i]` numbers within its bounds; an array of actions is float32 (B, n, width), padded."""
+
+    low: tuple[tuple[float, ...], ...]
+    high: tuple[tuple[float, ...], ...]
+
+    def __post_init__(self) -> None:
+        if not self.low or [len(x) for x in self.low] != [len(x) for x in self.high]:
+            raise ValueError(f"low {self.low} and high {self.high} must bound the same numbers of the same agents")
+        for low, high in zip(self.low, self.high, strict=True):
+            if not all(np.isfinite(a) and np.isfinite(b) and a < b for a, b in zip(low, high, strict=True)):
+                raise ValueError(f"bounds {low} .. {high} must be finite and low < high; wrap the environment")
+
+    @property
+    def dims(self) -> tuple[int, ...]:
+        return tuple(len(x) for x in self.low)
+
+    @property
+    def width(self) -> int:
+        return max(self.dims)
+
+    @cached_property
+    def low_array(self) -> Float32:
+        """Lower bounds; padding is bounded by −1 .. 1 and never reaches the environment."""
+        return _padded(self.low, self.width, -1.0)  # (n, width)
+
+    @cached_property
+    def high_array(self) -> Float32:
+        return _padded(self.high, self.width, 1.0)  # (n, width)
+
+
+def _padded(rows: tuple[tuple[float, ...], ...], width: int, fill: float) -> Float32:
+    return np.array([(*row, *(fill,) * (width - len(row))) for row in rows], dtype=np.float32)
+
+
+@dataclass(frozen=True)
+class EnvSpec:
+    """What an environment looks like from outside; the same for all of its worlds."""
+
+    name: str
+    agents: tuple[str, ...]
+    """All agents there can be, in the order of the arrays' agent axis."""
+    obs_dims: tuple[int, ...]
+    """Width of each agent's observation before padding with zeros."""
+    state_dim: int
+    actions: DiscreteActions | BoxActions
+    max_steps: int | None = None
+    """Steps after which an episode is truncated, where that is known."""
+
+    def __post_init__(self) -> None:
+        sizes = len(self.agents), len(self.obs_dims), len(_per_agent(self.actions))
+        if len(set(sizes)) != 1 or not self.agents:
+            raise ValueError(f"agents, obs_dims and actions must name the same agents, got {sizes} of them")
+        if min(self.obs_dims) < 1 or self.state_dim < 1:
+            raise ValueError(f"obs_dims={self.obs_dims} and state_dim={self.state_dim} must be at least 1")
+
+    @property
+    def num_agents(self) -> int:
+        return len(self.agents)
+
+    @property
+    def obs_dim(self) -> int:
+        """Width of the padded observation."""
+        return max(self.obs_dims)
+
+    def action_shape(self, num_envs: int) -> tuple[int, ...]:
+        """(B, n) for discrete actions, (B, n, width) for continuous ones."""
+        joint = (num_envs, self.num_agents)
+        return joint if isinstance(self.actions, DiscreteActions) else (*joint, self.actions.width)
+
+    @property
+    def action_dtype(self) -> type[np.int64] | type[np.float32]:
+        return np.int64 if isinstance(self.actions, DiscreteActions) else np.float32
+
+
+def _per_agent(actions: DiscreteActions | BoxActions) -> tuple[Any, ...]:
+    return actions.counts if isinstance(actions, DiscreteActions) else actions.low
+
+
+@dataclass(frozen=True)
+class Observed:
+    """What the agents see now; choose the next actions from it."""
+
+    observation: Float32  # (B, n, obs_dim); zeros for agents that were not there in this step
+    state: Float32  # (B, state_dim)
+    alive: Bool  # (B, n): who acts next
+    action_mask: Bool | None  # (B, n, width), True where allowed; None where every action always is
+
+
+@dataclass(frozen=True)
+class VectorStep(Observed):
+    """What one joint step gave. The fields of `Observed` are already those of the new episode where one ended."""
+
+    reward: Float32  # (B,) of the team
+    agent_reward: Float32  # (B, n)
+    terminated: Bool  # (B,)
+    truncated: Bool  # (B,)
+    final_observation: Float32  # (B, n, obs_dim): what the step led to, before any automatic reset
+    final_state: Float32  # (B, state_dim)
+    final_alive: Bool  # (B, n): whose final observation has a future to bootstrap from (truncated ones have)
+    dropped: Bool  # (B,): the world crashed; forget its episode (truncated, at its last good observation)
+    info: Mapping[str, Array]  # each (B, ...), of the step itself; always episode_return and episode_length
+
+    @property
+    def done(self) -> Bool:
+        """Where an episode ended in this step."""
+        return self.terminated | self.truncated
+
+
+class VectorEnv(ABC):
+    """B worlds stepped together. Use as a context manager, or call `close()`."""
+
+    spec: EnvSpec
+    num_envs: int
+
+    @abstractmethod
+    def reset(self, seed: int | Sequence[int] | None = None) -> Observed:
+        """Start a new episode in every world.
+
+        One seed for each world makes each of them behave as it would alone; one int gives world b the seed
+        `world_seeds(seed, num_envs)[b]`; None goes on with the random streams as they are.
+        """
+
+    @abstractmethod
+    def step(self, actions: Array) -> VectorStep:
+        """Advance every world by one step; `actions` as `spec.action_shape(num_envs)` says."""
+
+    @abstractmethod
+    def state_dict(self) -> dict[str, Array]:
+        """Everything needed to go on bit for bit, as plain arrays (safe to store as safetensors)."""
+
+    @abstractmethod
+    def load_state_dict(self, state: Mapping[str, Array]) -> Observed:
+        """Go on from `state_dict()` of an equal environment; returns what the agents see."""
+
+    @abstractmethod
+    def render(self, world: int = 0, colours: Sequence[str] | None = None) -> NDArray[np.uint8]:
+        """A picture of one world, (height, width, 3); `colours` marks each agent, where the environment can do that."""
+
+    def close(self) -> None:  # noqa: B027 (most environments hold nothing to give back)
+        """Give back what is held outside this object. May be called twice."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        self.close()
+
+
+def check_actions(spec: EnvSpec, num_envs: int, actions: Array, alive: Bool | None = None) -> Array:
+    """Actions as the environment may use them: right shape and type, in range. Agents not `alive` get action 0.
+
+    Continuous actions are clipped to their bounds; NaN, or an action an agent does not have, is an error.
+    """
+    actions = np.asarray(actions)
+    shape = spec.action_shape(num_envs)
+    if actions.shape != shape:
+        raise ValueError(f"{spec.name}: actions have shape {actions.shape}; they must have shape {shape}")
+    if isinstance(spec.actions, DiscreteActions):
+        if actions.dtype.kind not in "iu":
+            raise ValueError(f"{spec.name}: actions are {actions.dtype}; discrete actions must be integers")
+        chosen = actions.astype(np.int64)
+        if alive is not None:
+            chosen[~alive] = 0
+        wrong = (chosen < 0) | (chosen >= spec.actions.counts)
+        if wrong.any():
+            world, agent = np.argwhere(wrong)[0]
+            raise ValueError(
+                f"{spec.name}: action {chosen[world, agent]} of {spec.agents[agent]} in world {world}; "
+                f"it has actions 0..{spec.actions.counts[agent] - 1}"
+            )
+        return chosen
+    numbers = actions.astype(np.float32)
+    if alive is not None:
+        numbers[~alive] = 0
+    if np.isnan(numbers).any():
+        world, agent, _ = np.argwhere(np.isnan(numbers))[0]
+        raise ValueError(f"{spec.name}: action of {spec.agents[agent]} in world {world} is NaN; look at the policy")
+    return np.clip(numbers, spec.actions.low_array, spec.actions.high_array)

@@ -1,0 +1,96 @@
+"""A batch as tensors ready for learning: cut into chunks, converted once an update, padding left out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from echelon.onpolicy.batch import Array, RolloutBatch
+
+Tensors = Mapping[str, Tensor]
+
+
+@dataclass(frozen=True)
+class Chunks:
+    """M pieces of L decisions each; a feed-forward level has L = 1 and one piece for each decision."""
+
+    observation: Tensors  # each (L, M, ...)
+    action: Tensors  # each (L, M, ...)
+    mask: Tensors  # each (L, M, ...)
+    state: Tensors  # each (M, ...): recurrent states before the first decision
+    reset: Tensor  # (L, M): the state is zeroed before this decision
+    log_prob: Tensor  # (L, M, U)
+    value: Tensor  # (L, M, U) in the critic's units
+    advantage: Tensor  # (L, M, U)
+    target: Tensor  # (L, M, U) in the critic's units
+    acts: Tensor  # (L, M, U)
+
+    def __len__(self) -> int:
+        """M."""
+        return int(self.reset.shape[1])
+
+    def select(self, index: Tensor) -> Chunks:
+        """The pieces at `index`."""
+        return Chunks(
+            observation=_take(self.observation, index, 1),
+            action=_take(self.action, index, 1),
+            mask=_take(self.mask, index, 1),
+            state=_take(self.state, index, 0),
+            reset=self.reset.index_select(1, index),
+            log_prob=self.log_prob.index_select(1, index),
+            value=self.value.index_select(1, index),
+            advantage=self.advantage.index_select(1, index),
+            target=self.target.index_select(1, index),
+            acts=self.acts.index_select(1, index),
+        )
+
+
+def cut(batch: RolloutBatch, advantage: Array, target: Array) -> Chunks:
+    """Chunks of a batch with its advantages and value targets (T, B, U); pieces in which nobody acts are left out."""
+    length = min(batch.chunk, batch.slots)
+    acts = _pieces(batch.acts, batch.chunk, length)
+    used = np.flatnonzero(acts.any((0, 2)))
+    keep = None if len(used) == acts.shape[1] else torch.from_numpy(used)
+
+    def tensor(array: Array) -> Tensor:
+        exact = array.astype(np.float32) if array.dtype == np.float64 else array
+        whole = torch.from_numpy(_pieces(exact, batch.chunk, length))
+        return whole if keep is None else whole.index_select(1, keep)
+
+    def start(array: Array) -> Tensor:
+        whole = torch.from_numpy(array.reshape(-1, *array.shape[2:]))  # (C, B, ...) -> (C*B, ...)
+        return whole if keep is None else whole.index_select(0, keep)
+
+    return Chunks(
+        observation={name: tensor(array) for name, array in batch.observation.items()},
+        action={name: tensor(array) for name, array in batch.action.items()},
+        mask={name: tensor(array) for name, array in batch.mask.items()},
+        state={name: start(array) for name, array in batch.state.items()},
+        reset=tensor(batch.reset),
+        log_prob=tensor(batch.log_prob),
+        value=tensor(batch.value),
+        advantage=tensor(advantage),
+        target=tensor(target),
+        acts=tensor(batch.acts),
+    )
+
+
+def _pieces(array: Array, chunk: int, length: int) -> Array:
+    """(T, B, ...) -> (L, C*B, ...); piece c*B + b starts at slot c*chunk of column b; a short one ends in 0."""
+    slots, columns = array.shape[:2]
+    if length == 1:
+        return np.ascontiguousarray(array).reshape(1, slots * columns, *array.shape[2:])
+    starts = range(0, slots, chunk)
+    out = np.zeros((length, len(starts) * columns, *array.shape[2:]), array.dtype)
+    for c, begin in enumerate(starts):
+        piece = array[begin : begin + chunk]
+        out[: len(piece), c * columns : (c + 1) * columns] = piece
+    return out
+
+
+def _take(tree: Tensors, index: Tensor, axis: int) -> Tensors:
+    return {name: tensor.index_select(axis, index) for name, tensor in tree.items()}

@@ -1,0 +1,120 @@
+"""The PPO loss as a pure function of tensors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from echelon.onpolicy.options import PPOOptions
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What the policy now thinks of stored decisions."""
+
+    log_prob: Tensor  # (L, M, U)
+    entropy: Tensor  # (L, M, U)
+    value: Tensor  # (L, M, U) in the critic's units
+
+
+@dataclass(frozen=True)
+class Count:
+    """How many units act; what averages are divided by."""
+
+    per_unit: Tensor  # (U,)
+    decisions: Tensor  # (): decisions in which any unit acts
+
+    @classmethod
+    def of(cls, acts: Tensor) -> Count:  # (L, M, U)
+        """Count a batch, or a part of one."""
+        return cls(acts.sum((0, 1)), acts.any(-1).sum())
+
+
+@dataclass(frozen=True)
+class PPOLoss:
+    """The loss and its parts; all but `total` are for looking at only."""
+
+    total: Tensor
+    policy: Tensor
+    value: Tensor
+    entropy: Tensor
+    """Mean over acting units."""
+    unit_entropy: Tensor  # (U,)
+    """Mean over the decisions in which the unit acts."""
+    approx_kl: Tensor
+    """Mean of ratio - 1 - log ratio over acting units."""
+    clip_fraction: Tensor
+    """Share of acting units whose ratio is beyond the clip."""
+    ratio_error: Tensor
+    """Largest |ratio - 1|."""
+
+    def figures(self) -> Tensor:
+        """All but `ratio_error` in the order above as one vector without a gradient, (6 + U,); `unit_entropy` last."""
+        single = (self.total, self.policy, self.value, self.entropy, self.approx_kl, self.clip_fraction)
+        return torch.cat([torch.stack(single), self.unit_entropy]).detach()
+
+
+def ppo_loss(
+    now: Evaluation,
+    old_log_prob: Tensor,
+    old_value: Tensor,
+    advantage: Tensor,
+    target: Tensor,
+    acts: Tensor,
+    options: PPOOptions,
+    count: Count | None = None,
+) -> PPOLoss:
+    """Clipped policy loss, clipped Huber value loss and entropy bonus; all tensors (L, M, U).
+
+        ratio    = exp(log_prob - old_log_prob)
+        L_policy = -E min(ratio A, clip(ratio, 1 - c, 1 + c) A)
+        L_value  =  E max(huber(V - R), huber(V_old + clip(V - V_old, -c_v, c_v) - R))
+        L        =  L_policy + value_coef L_value - entropy_coef E[entropy]
+
+    E is the mean over units that act, or with unit_reduction "sum" the mean over decisions of the sum over acting
+    units; the others have no effect, whatever is stored there. `count` is that of the whole mini-batch when this is
+    only a part of it: losses of the parts then add up to the loss of the whole.
+    """
+    count = Count.of(acts) if count is None else count
+    units = count.per_unit.sum().clamp(min=1)
+    zero = now.log_prob.new_zeros(())
+    share = acts.to(zero.dtype) / units
+    weight = share if options.unit_reduction == "mean" else acts.to(zero.dtype) / count.decisions.clamp(min=1)
+
+    log_ratio = torch.where(acts, now.log_prob - old_log_prob, zero)
+    ratio = log_ratio.exp()
+    gain = torch.where(acts, advantage, zero)
+    clipped = ratio.clamp(1 - options.clip, 1 + options.clip)
+    policy = -(torch.minimum(ratio * gain, clipped * gain) * weight).sum()
+
+    value_loss = _huber(torch.where(acts, now.value - target, zero), options.huber_delta)
+    if options.value_clip is not None:
+        moved = (now.value - old_value).clamp(-options.value_clip, options.value_clip)
+        held = torch.where(acts, old_value + moved - target, zero)
+        value_loss = torch.maximum(value_loss, _huber(held, options.huber_delta))
+    value = (value_loss * weight).sum()
+
+    entropy = torch.where(acts, now.entropy, zero)
+    loss = policy + options.value_coef * value - options.entropy_coef * (entropy * weight).sum()
+    with torch.no_grad():
+        distance = (ratio - 1).abs()
+        return PPOLoss(
+            total=loss,
+            policy=policy,
+            value=value,
+            entropy=(entropy * share).sum(),
+            unit_entropy=entropy.sum((0, 1)) / count.per_unit.clamp(min=1),
+            approx_kl=((ratio - 1 - log_ratio) * share).sum(),
+            clip_fraction=((distance > options.clip) * share).sum(),
+            ratio_error=distance.max(),
+        )
+
+
+def _huber(error: Tensor, delta: float | None) -> Tensor:
+    """Half the square up to delta, linear beyond."""
+    if delta is None:
+        return 0.5 * error * error
+    return functional.huber_loss(error, torch.zeros_like(error), reduction="none", delta=delta)
