@@ -84,25 +84,25 @@ def seen(draw: st.DrawFn, step: int) -> SeenOffer:
 
 
 @st.composite
-def days(draw: st.DrawFn) -> DayState:
-    """Any day an agent could wake up to, the unsafe ones included."""
+def days(draw: st.DrawFn, healthy: bool = False) -> DayState:
+    """Any day an agent could wake up to, the unsafe ones included; a healthy one has room to trade on both sides."""
     n_steps = draw(st.integers(2, 60))
     step = draw(st.integers(0, n_steps - 1))
     horizon = draw(st.integers(1, 12))
     last = min(horizon, n_steps - 1 - step)
-    counts = st.lists(st.integers(0, 25), min_size=last + 1, max_size=last + 1)
+    counts = st.lists(st.integers(0, 3 if healthy else 25), min_size=last + 1, max_size=last + 1)
     q_in, q_out = draw(counts), draw(counts)
     price = draw(st.integers(1, 40))
     level = draw(st.integers(0, 2))
-    side = st.none() | issues(step, step + last)
+    side = issues(step, step + last) if healthy else st.none() | issues(step, step + last)
     snapshot = st.lists(seen(step), max_size=6)
     return a_day(
         current_step=step,
         n_steps=n_steps,
-        balance=draw(st.floats(-5e3, 2e4)),
+        balance=draw(st.floats(3e3 if healthy else -5e3, 2e4)),
         initial_balance=draw(st.floats(0, 2e4)),
-        inventory_input=draw(st.integers(0, 200)),
-        inventory_output=draw(st.integers(0, 30)),
+        inventory_input=draw(st.integers(0, 9 if healthy else 200)),
+        inventory_output=draw(st.integers(20 if healthy else 0, 40)),
         spot_price_in=draw(st.floats(0.5, 60)),
         spot_price_out=draw(st.floats(0.5, 90)),
         n_lines=draw(st.integers(1, 12)),

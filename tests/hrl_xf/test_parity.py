@@ -170,7 +170,7 @@ def test_every_decision_has_the_numbers_of_the_log(played: list[tuple[Any, Agent
     """All decisions of a log in one batch, ledgers from its deals, against one at a time from the live interface."""
     for agent, log in played:
         days = day_batch(days_of(log))
-        ledgers, first = Ledger.after_each_deal(days, [record.deals for record in day_records(log)])
+        ledgers, first = Ledger.after_each_deal(days, [record.deals for record in day_records(log.entries)])
         found = [(i, e.day, e.data) for i, e in enumerate(log.entries) if isinstance(e, DecisionEntry)]
         assert {i for i, _, _ in found} == set(agent.decision_numbers)
         day_of = np.array([day for _, day, _ in found]) - days_of(log)[0].current_step
@@ -192,7 +192,7 @@ def test_every_decision_has_the_numbers_of_the_log(played: list[tuple[Any, Agent
 def test_offers_of_a_day_are_the_next_dawns_snapshot(played: list[tuple[Any, AgentLog]]) -> None:
     """Labels read a day's offers from its decisions, features from the next snapshot: one and the same."""
     for _, log in played:
-        records = day_records(log)
+        records = day_records(log.entries)
         for today, tomorrow in pairwise(records):
             sides: dict[str, list[tuple[int, ...]]] = {"buyer": [], "seller": []}
             for role, (q, t, p), round_, rounds in today.seen:
@@ -205,7 +205,7 @@ def test_offers_of_a_day_are_the_next_dawns_snapshot(played: list[tuple[Any, Age
 def test_labels_of_a_log_are_those_of_its_days_alone(played: list[tuple[Any, AgentLog]]) -> None:
     deals = 0
     for _, log in played:
-        records = day_records(log)
+        records = day_records(log.entries)
         together = goals_of(records)
         assert together.any()
         deals += sum(isinstance(e, NegotiationSuccessEntry) for e in log.entries)

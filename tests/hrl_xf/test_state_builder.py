@@ -221,7 +221,7 @@ class Watched:
 
 
 def test_a_name_the_interface_lacks_fails_loudly(make_world: MakeWorld) -> None:
-    world = make_world(["RandomStdAgent"], n_steps=3, levels=3, per_level=2)
+    world = make_world(["RandomStdAgent"], n_steps=8, levels=3, per_level=2)
     world.step()
     awi = next(a.awi for a in world.agents.values() if not a.id.startswith(("SELLER", "BUYER")) and a.awi.level == 1)
     watched = Watched(awi)

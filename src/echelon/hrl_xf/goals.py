@@ -15,7 +15,7 @@ A label looks back at a whole day of an expert, for each side and bucket:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -25,10 +25,10 @@ from numpy.typing import NDArray
 from echelon.hrl_xf.day_batch import Bools, DayBatch, Floats, Ints, Ledger, Offers, age_of, day_batch
 from echelon.hrl_xf.l1_safety import BUY_AT, SELL_AT
 from echelon.hrl_xf.schema import (
-    AgentLog,
     DailyStatusEntry,
     DayState,
     DecisionEntry,
+    Entry,
     NegotiationSuccessEntry,
     Offer,
     Role,
@@ -73,9 +73,12 @@ class Buckets:
         return weights
 
     def sums(self, by_days_ahead: Floats) -> Floats:
-        """Quantities or money by days ahead, gathered into buckets.  # (N, H+1) -> (N, 4)"""
-        days = self.weights(np.arange(by_days_ahead.shape[1]))
-        return np.stack([np.cumsum(by_days_ahead * w, axis=1)[:, -1] for w in days.T], axis=-1)
+        """Quantities or money by days ahead, gathered into buckets.  # (N, H+1) -> (N, 4)
+
+        Whole numbers times quarters: exact, so a matrix product may add them in any order.
+        """
+        sums: Floats = by_days_ahead @ self.weights(np.arange(by_days_ahead.shape[1]))
+        return sums
 
     def reachable(self, day: DayBatch) -> Bools:
         """Buckets that hold a day on which a delivery may be agreed; the others are left out of the loss.  # (N, 4)"""
@@ -181,10 +184,10 @@ class DayRecord(NamedTuple):
     """the agent's last sent offer by mechanism"""
 
 
-def day_records(log: AgentLog) -> list[DayRecord]:
+def day_records(entries: Iterable[Entry]) -> list[DayRecord]:
     """The days of a log with their deals and offers, in order."""
     records: list[DayRecord] = []
-    for entry in log.entries:
+    for entry in entries:
         if isinstance(entry, DailyStatusEntry):
             records.append(DayRecord(entry.data, [], [], {}))
         elif isinstance(entry, NegotiationSuccessEntry):

@@ -151,10 +151,7 @@ def _on_grid(price: Floats, seller: Bools, issues: Ints) -> Floats:
 
 def _affordable(money: Floats, price: Floats) -> Floats:
     """The largest whole q with q · price ≤ money."""
-    divisor = np.where(price > 0, price, 1.0)
-    q = np.floor(money / divisor)
-    q = np.where(q * divisor > money, q - 1.0, q)  # the quotient may have been rounded up
-    return np.where(price > 0, q, np.inf)
+    return np.floor(np.divide(money, price, out=np.full_like(money, np.inf), where=price > 0))
 
 
 def compute_l1_baseline(day: DayBatch, limits: Limits, role: Roles, issues: Ints | Issues | None = None) -> Floats:

@@ -1,8 +1,8 @@
 """What a lean world hands to its agents each day, made cheaply: the world interface and the utility function.
 
-`LeanAWI` looks up once what cannot change while a world runs. `spare_ufun` avoids one of the two utility functions that
-the stock world makes for each agent each morning: nobody can see the first before the second takes its place, but the
-random numbers its making draws must be drawn.
+`LeanAWI` looks up once what cannot change while a world, or a call, runs. `spare_ufun` avoids one of the two utility
+functions that the stock world makes for each agent each morning: nobody can see the first before the second takes its
+place, but the random numbers its making draws must be drawn.
 """
 
 from __future__ import annotations
@@ -73,6 +73,23 @@ class LeanAWI(OneShotAWI):  # type: ignore[misc]
     @property
     def current_step(self) -> int:
         return self._world._current_step  # type: ignore[no-any-return]
+
+    def total_sales_between(self, start: int, end: int) -> int:
+        return _total(self._future_sales, max(start, self.current_step), end)
+
+    def total_supplies_between(self, start: int, end: int) -> int:
+        return _total(self._future_supplies, max(start, self.current_step), end)
+
+    def total_sales_from(self, start: int) -> int:
+        return _total(self._future_sales, max(start, self.current_step), self.n_steps - 1)
+
+    def total_supplies_from(self, start: int) -> int:
+        return _total(self._future_supplies, max(start, self.current_step), self.n_steps - 1)
+
+
+def _total(quantities: dict[int, dict[str, int]], first: int, last: int) -> int:
+    """What all partners are to deliver from one day to another, both counted."""
+    return sum(sum(day.values()) for i, day in quantities.items() if first <= i <= last)
 
 
 def spare_ufun(adapter: Any, world: Any) -> None:

@@ -21,6 +21,7 @@ from time import perf_counter
 from typing import Any
 
 import attrs
+from negmas.common import NegotiatorDescriptor
 from negmas.gb.common import ResponseType
 from negmas.outcomes import make_os
 from negmas.outcomes.common import ExtendedOutcome
@@ -57,7 +58,14 @@ class Agenda:
         return cls(issues, space, space.cardinality, tuple(limit for issue in issues for limit in issue.values))
 
 
-class LeanMechanism(SAOMechanism):  # type: ignore[misc]
+class ClocklessMechanism(SAOMechanism):  # type: ignore[misc]
+    """A stock negotiation whose time is steps: it never looks at a clock to end, or to draw a random number."""
+
+    time = property(lambda self: 0.0)
+    remaining_time = property(lambda self: None)
+
+
+class LeanMechanism(ClocklessMechanism):
     """An SAOMechanism that takes a short way through a round between two plain agents.
 
     `serial` numbers the negotiations of a world; it takes the place of random ids, so that equal seeds give equal logs.
@@ -92,35 +100,33 @@ class LeanMechanism(SAOMechanism):  # type: ignore[misc]
         new.set_id("")
         new.name = name
         new._short, new._rounds, new.spent = True, [], [0.0, 0.0]
-        new._nmi_params = self._nmi_params | {
+        new._negotiator_logs = defaultdict(list)
+        params = self._nmi_params | {
             "id": new.id,
             "outcome_space": agenda.space,
             "n_outcomes": agenda.n_outcomes,
             "annotation": annotation,
             "_mechanism": new,
         }
-        new._internal_nmi = new._shared_nmi = SAONMI(**new._nmi_params)
+        new._nmi_params = params
+        new._internal_nmi = new._shared_nmi = SAONMI(**params)
         new.params = self.params | {"annotation": annotation}
-        new._stats = {"round_times": [], "times": defaultdict(float), "exceptions": defaultdict(list)}
         new._current_state = SAOState(n_negotiators=2)
         new._negotiators = [negotiator for negotiator, _ in sides]
         new._negotiator_map = {negotiator.id: negotiator for negotiator in new._negotiators}
         new._negotiator_index = {negotiator.id: i for i, negotiator in enumerate(new._negotiators)}
-        new._roles = ["negotiator", "negotiator"]
-        new.negotiators_of_role = defaultdict(list, negotiator=list(new._negotiators))
-        new.role_of_negotiator = dict.fromkeys(new._negotiator_map, "negotiator")
-        new._nmis = defaultdict(new._get_shared_nmi)
+        new._nmis = {}
         for negotiator, owner in sides:
-            negotiator.owner = owner
-            negotiator._role = "negotiator"
-            nmi = SAONMI(**(new._nmi_params | {"annotation": dict(annotation)}))
-            new._nmis[negotiator.id] = negotiator._nmi = nmi
+            params["annotation"] = dict(annotation)
+            new._nmis[negotiator.id] = nmi = SAONMI(**params)
+            negotiator.enter(nmi, owner)
         new._limits = agenda.limits
         return new
 
-    # Time is steps.
-    time = property(lambda self: 0.0)
-    remaining_time = property(lambda self: None)
+    @property
+    def participants(self) -> list[NegotiatorDescriptor]:
+        """Who takes part, by the stock type where it is ours that stands in for it."""
+        return [attrs.evolve(p, type=p.type.replace("lean_", "controlled_sao_")) for p in super().participants]
 
     @property
     def _history(self) -> list[SAOState]:
@@ -176,7 +182,8 @@ class LeanMechanism(SAOMechanism):  # type: ignore[misc]
         state.relative_time = min(1.0, 1 / (self._internal_nmi.n_steps + 1))
         self._start_time = 0
         for negotiator in self._negotiators:
-            self._call(negotiator, negotiator._on_negotiation_start, state=copy_state(state))
+            if negotiator.hears_start:
+                self._call(negotiator, negotiator._on_negotiation_start, state=copy_state(state))
 
     def on_negotiation_end(self) -> None:
         if not self._short:
@@ -196,6 +203,8 @@ class LeanMechanism(SAOMechanism):  # type: ignore[misc]
         for index in order:
             self._last_checked_negotiator = index
             negotiator = self._negotiators[index]
+            if negotiator.id in state.left_negotiators:
+                continue
             response = self._ask(index, state, self._negotiators[order[(index + 1) % len(order)]].id)
             if response is None:
                 state.timedout = True
@@ -213,16 +222,21 @@ class LeanMechanism(SAOMechanism):  # type: ignore[misc]
                     state.broken = True
                     return
                 state.n_acceptances += 1
-                if state.n_acceptances == 2:
+                if state.n_acceptances == 2 - len(state.left_negotiators):
                     state.agreement = state.current_offer
                     return
             elif kind == END:
                 state.broken = True
                 return
             elif kind == LEAVE:
-                self._remove_negotiator_on_leave(negotiator)
-                state.broken = True
-                return
+                self._leave(negotiator, state)
+
+    def _leave(self, negotiator: LeanNegotiator, state: SAOState) -> None:
+        """Mark a negotiator as gone and fail as the stock mechanism does, so that the step tries the round again."""
+        left = state.left_negotiators
+        self._rounds = [tuple(set(left) if value is left else value for value in values) for values in self._rounds]
+        left.add(negotiator.id)
+        raise TypeError("on_leave() got multiple values for argument 'negotiator_id'")
 
     def _wait(self, index: int, state: SAOState) -> None:
         """Stop the round here; the next step goes on with this negotiator."""

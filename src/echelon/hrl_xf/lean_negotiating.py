@@ -44,7 +44,8 @@ class NegotiatingWorld(SCML2024StdWorld):  # type: ignore[misc]
         super().__init__(**kwargs)
         self._serial: Iterator[int] = itertools.count(1)
         self._agendas: dict[int, Agenda] = {}  # product -> what is negotiated about it today
-        settings = next(iter(self.mechanisms.values())) | {"serial": self._serial}
+        (settings,) = self.mechanisms.values()
+        settings = settings | {"serial": self._serial}
         self.mechanisms = {_MECHANISM: settings}
         self._template = self._make_template(settings)
         self._plain = {id: self._template is not None and _is_plain_adapter(a) for id, a in self.agents.items()}

@@ -10,8 +10,8 @@ from __future__ import annotations
 from operator import attrgetter
 from typing import Any
 
-from negmas.sao import ControlledSAONegotiator
-from negmas.sao.common import SAOState
+from negmas.negotiators import Controller
+from negmas.sao import SAONMI, ControlledSAONegotiator, SAOState
 from scml.oneshot.agent import OneShotAgent
 
 _HOOKS = (
@@ -48,6 +48,17 @@ class LeanNegotiator(ControlledSAONegotiator):  # type: ignore[misc]
         fields["_NamedObject__name"], fields["_NamedObject__uuid"] = name, id
         fields["_Negotiator__parent"] = parent
 
+    def enter(self, nmi: SAONMI, owner: Any) -> None:
+        """Join a negotiation for an agent; a plain agent is not asked for leave, nor told."""
+        fields = self.__dict__
+        fields["_nmi"], fields["_Negotiator__owner"], fields["_role"] = nmi, owner, "negotiator"
+
+    @property
+    def hears_start(self) -> bool:
+        """Whether the start of a negotiation does anything here."""
+        parent = self._Negotiator__parent
+        return self._preferences is not None or type(parent).on_negotiation_start is not _DEAF
+
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or self._Negotiator__parent is None:
             raise AttributeError(name)
@@ -74,4 +85,5 @@ class LeanNegotiator(ControlledSAONegotiator):  # type: ignore[misc]
         return None if parent is None else parent.on_negotiation_end(state=state, negotiator_id=self.id)
 
 
+_DEAF = Controller.on_negotiation_start
 _NEGOTIATOR_FIELDS: dict[str, Any] = vars(ControlledSAONegotiator(name="template", id="template"))

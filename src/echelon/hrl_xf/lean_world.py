@@ -26,8 +26,10 @@ from negmas.situated import Contract
 from scml.std.world import STD_DEFAULT_PARAMS, SCML2024StdWorld
 
 from echelon.hrl_xf.lean_agents import LeanAWI, spare_ufun
+from echelon.hrl_xf.lean_mechanism import ClocklessMechanism
 from echelon.hrl_xf.lean_negotiating import NegotiatingWorld
 
+_CLOCKLESS = f"{ClocklessMechanism.__module__}.{ClocklessMechanism.__qualname__}"
 _CLOCK = 0.05
 """Seconds the world says have passed, always: a little above 0, because agents compute prices from `relative_time`,
 which is above 0 on the first day of any stock world, and an offer at exactly 0 would be another one."""
@@ -55,26 +57,15 @@ class OrderedSet(dict[Any, None]):
         del self[item]
 
 
-class LeanStdWorld(NegotiatingWorld):
-    """The SCML 2024 Standard world without records; see the module's docstring."""
+class Reproducible(SCML2024StdWorld):  # type: ignore[misc]
+    """A world whose play depends on its seeds alone: things keep their order of arrival, and the clock stands still."""
+
+    mechanisms: dict[str, dict[str, Any]]
 
     def __init__(self, **kwargs: Any) -> None:
-        self._n_concluded = 0
-        self.skips_ufuns = False
-        super().__init__(**(kwargs | _QUIET))
-        self.save_negotiations = False
-        self._number_exogenous()
-        for adapter in self.agents.values():
-            spare_ufun(adapter, self)
-
-    @property
-    def _log_folder(self) -> Any:
-        return self.__dict__["_log_folder"]
-
-    @_log_folder.setter
-    def _log_folder(self, value: Any) -> None:
-        """World.__init__ builds the folder as a Path and at last keeps it as str: there is none to keep."""
-        self.__dict__["_log_folder"] = value if isinstance(value, Path) else ""
+        super().__init__(**kwargs)
+        (settings,) = self.mechanisms.values()
+        self.mechanisms = {_CLOCKLESS: settings}
 
     @property
     def _entities(self) -> Any:
@@ -93,16 +84,47 @@ class LeanStdWorld(NegotiatingWorld):
         self.__dict__["unsigned_contracts"] = defaultdict(OrderedSet)
 
     @property
+    def time(self) -> float:
+        return 0.0 if self._start_time is None else _CLOCK
+
+
+class LeanStdWorld(NegotiatingWorld, Reproducible):
+    """The SCML 2024 Standard world without records; see the module's docstring."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        self._n_concluded = 0
+        self._folder = kwargs.get("log_folder")
+        self.skips_ufuns = False
+        super().__init__(**(kwargs | _QUIET))
+        self.save_negotiations = False
+        self._number_exogenous()
+        prices = self.bulletin_board.data.get("trading_prices", {})
+        for key in list(prices):  # recorded under a random id
+            prices["initial"] = prices.pop(key)
+        for adapter in self.agents.values():
+            spare_ufun(adapter, self)
+
+    @property
+    def log_folder(self) -> str:
+        """The folder named at creation, for the caller's own files; the world neither makes it nor writes to it."""
+        return "" if self._folder is None else str(self._folder)
+
+    @property
+    def _log_folder(self) -> Any:
+        return self.__dict__["_log_folder"]
+
+    @_log_folder.setter
+    def _log_folder(self, value: Any) -> None:
+        """World.__init__ builds the folder as a Path and at last keeps it as str: there is none to keep."""
+        self.__dict__["_log_folder"] = value if isinstance(value, Path) else ""
+
+    @property
     def awi_type(self) -> type[LeanAWI]:
         return LeanAWI
 
     @awi_type.setter
     def awi_type(self, value: Any) -> None:
         """World.__init__ sets the stock type."""
-
-    @property
-    def time(self) -> float:
-        return 0.0 if self._start_time is None else _CLOCK
 
     def _number_exogenous(self) -> None:
         """Give contracts made before the first day numbers for ids, and keep the waiting ones findable by them."""
@@ -153,6 +175,7 @@ _TAKEN_FROM_ASSIGNMENT = (
     "agent_types",
     "agent_params",
     "name",
+    "log_folder",
     "ignore_agent_exceptions",
     "ignore_contract_execution_exceptions",
     "ignore_simulation_exceptions",
