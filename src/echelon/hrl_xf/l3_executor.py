@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -55,12 +56,9 @@ class L3Inputs:
 
     @classmethod
     def of(cls, s: Situation, mode: Mode) -> L3Inputs:
-        side = s.open_goal[torch.arange(len(s)).numpy(), :, s.seller.astype(int)]
-        to = torch.as_tensor
-        return cls(
-            to(context_of(s)), to(s.l1_op), to(s.offer_base), to(s.seen), to(s.own), to(side.sum(axis=1).round()).long(),
-            to(s.issues[:, 4:]), legal_of(s, mode, Q_SIZE, P_SIZE),
-        )  # fmt: skip
+        need = s.open_goal[np.arange(len(s)), :, s.seller.astype(np.int64)].sum(axis=1).round().astype(np.int64)
+        arrays = (context_of(s), s.l1_op, s.offer_base, s.seen, s.own, need, s.issues[:, 4:])
+        return cls(*(torch.as_tensor(a) for a in arrays), legal_of(s, mode, Q_SIZE, P_SIZE))
 
 
 @dataclass(frozen=True)

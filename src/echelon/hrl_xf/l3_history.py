@@ -47,7 +47,7 @@ class _Block(nn.Module):
     def split(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Queries, keys and values.  # (B, L, w) -> (B, h, L, w/h) each"""
         B, L, _ = x.shape
-        q, k, v = self.qkv(self.norm1(x)).view(B, L, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
+        q, k, v = self.qkv(self.norm1(x)).view(B, L, 3, self.heads, x.shape[2] // self.heads).permute(2, 0, 3, 1, 4)
         return q, k, v
 
     def join(self, x: Tensor, attended: Tensor) -> Tensor:

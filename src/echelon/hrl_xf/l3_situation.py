@@ -1,9 +1,12 @@
 """What L3 knows at N decisions: the moment as numbers, and what is legal in it. Numpy, one path for logs and play.
 
-Everything legal follows from L1's limits, so that an action chosen inside the masks is never changed by `clip`. For
-each open day d the quantities lie in  least .. min(issue max, safe[d], B_free / lowest price) ; for a day and a quantity
-the prices lie in  lowest .. min(issue max, B_free / q) . The lowest price that counts is the one L3 can name: in mode
-"residual" no lower than the baseline's less DELTA_P. So every choice leaves at least one for the next.
+Everything legal follows from L1's limits, so that an action chosen inside the masks is never changed by `clip`:
+
+    quantities on an open day d      least .. min(issue max, safe[d], B_free / lowest price)
+    prices for a quantity q          lowest price .. min(issue max, B_free / q)
+
+The lowest price that counts is the lowest L3 can name: in mode "residual" no lower than the baseline's less DELTA_P.
+So every choice leaves at least one for the next.
 """
 
 from __future__ import annotations

@@ -48,7 +48,8 @@ class _SetAttention(nn.Module):
         crowd = torch.logsumexp(scores, -1).transpose(1, 2)  # (S, K, h)
         gathered = (scores.softmax(-1) @ v).transpose(1, 2).reshape(S, K, width)
         x = x + self.out(torch.cat([gathered, crowd.clamp(-30.0, 30.0)], -1))
-        return x + self.mlp(x)
+        mixed: Tensor = x + self.mlp(x)
+        return mixed
 
 
 class GlobalCoordinator(Layer):
@@ -115,7 +116,8 @@ class HeuristicCoordinator:
         conflict = near.sum(axis=2) - 1.0  # less the thread itself
         priority = np.where(mask, np.asarray(thread_feat, np.float64)[..., 0], 0.0)
         raw = np.where(mask, priority / (d + 1.0) / (1.0 + np.where(mask, conflict, 0.0)), 0.0)
-        return (raw / np.maximum(raw.sum(axis=1, keepdims=True), 1e-12)).astype(np.float32)
+        alpha: Array = (raw / np.maximum(raw.sum(axis=1, keepdims=True), 1e-12)).astype(np.float32)
+        return alpha
 
 
 def masked_softmax(logits: Tensor, mask: Tensor) -> Tensor:
