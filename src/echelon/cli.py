@@ -47,6 +47,12 @@ COMMANDS = (
         plays_worlds=True,
     ),
     Command(
+        ("hrl", "dataset"),
+        "turn recorded tournaments into training data, and show what is in them",
+        "echelon.hrl_xf.options:DatasetOptions",
+        "echelon.hrl_xf.dataset_command:run",
+    ),
+    Command(
         ("hrl", "replay"),
         "play one world of a collection again, in the foreground",
         "echelon.hrl_xf.options:ReplayOptions",

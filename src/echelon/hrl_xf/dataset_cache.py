@@ -136,8 +136,7 @@ class LogCache:
         return records
 
     def _saved(self, records: dict[str, LogRecord]) -> bool:
-        path = self.folder / INDEX
-        return path.exists() and all(self.index().get(name) == record for name, record in records.items())
+        return (self.folder / INDEX).exists() and self.index() == records
 
     @contextmanager
     def _building(self) -> Iterator[None]:
@@ -216,12 +215,13 @@ def parse_group(data_dir: str, files: list[LogFile], folder: str, horizon: int) 
 def _placed(records: list[LogRecord], tables: Tables, shard: str, at: dict[str, int]) -> list[LogRecord]:
     """Records with their rows; a log's rows stand together in each table."""
     spans: dict[str, list[tuple[int, int]]] = {}
-    log_of_day = tables["day.log"]
+    log_of_thread = tables["day.log"][tables["thread.day"]]
+    log_of_decision = log_of_thread[tables["decision.thread"]]
     owner = {
-        "day": log_of_day,
-        "thread": log_of_day[tables["thread.day"]],
-        "decision": log_of_day[tables["thread.day"][tables["decision.thread"]]],
-        "set": log_of_day[tables["set.day"]],
+        "day": tables["day.log"],
+        "thread": log_of_thread,
+        "decision": log_of_decision,
+        "set": log_of_decision[tables["member.decision"][tables["set.first_member"]]],
     }
     for table, logs in owner.items():
         edges = logs.searchsorted(range(len(records) + 1)).tolist()

@@ -9,8 +9,9 @@ The tables, one row each (a name in brackets is the table a column points into):
     ledger      L1's limits on a day after its first n deals [day]
     thread      one negotiation [day] and the deal that ended it
     token       the offers of a thread in their order, each once: decisions see a prefix of them
-    decision    one answer of the agent [thread], with L1's view of it; in the order of threads, then time
-    set         the decisions of one call [day], [member]
+    decision    one answer of the agent [thread] [time], with L1's; in the order of threads, then time
+    time        the relative times that occur
+    set         the decisions of one call [member]
     member      [decision], in the order of calls
 
 Answers the negotiation framework gave in the agent's name are tokens, not decisions. A first proposal that a partner's
@@ -31,15 +32,15 @@ from numpy.typing import NDArray
 
 from echelon.hrl_xf.day_batch import DayBatch, Ints, Ledger, Offers, age_of, day_batch
 from echelon.hrl_xf.goals import BUCKETS, reconstruct_l2_goals
-from echelon.hrl_xf.l1_safety import L1SafetyLayer, Limits
+from echelon.hrl_xf.l1_safety import L1Output, L1SafetyLayer
 from echelon.hrl_xf.log_columns import COLUMNS, FRAMEWORK, REJECT, LogColumns
 from echelon.hrl_xf.thread_tables import Decided, Tables, put_decisions, put_sets, put_threads
 
 REFERENCES: Mapping[str, str] = {
     "log.first_day": "day", "day.log": "log", "day.first_commitment": "commitment", "day.first_offer": "offer",
     "day.first_ledger": "ledger", "ledger.day": "day", "thread.day": "day", "thread.first_token": "token",
-    "thread.first_decision": "decision", "decision.thread": "thread", "set.day": "day", "set.first_member": "member",
-    "member.decision": "decision",
+    "thread.first_decision": "decision", "decision.thread": "thread", "decision.time": "time",
+    "set.first_member": "member", "member.decision": "decision",
 }  # fmt: skip
 """Columns that hold row numbers, and the table they point into."""
 
@@ -62,15 +63,13 @@ def build_tables(logs: Sequence[LogColumns], partners: dict[str, int], horizon: 
     counts = np.array([len(log.days) for log in logs], np.int64)
     ledgers, first_ledger = Ledger.after_each_deal(days, [deals for log in logs for deals in log.deals])
     decided = _decided(logs, counts)
-    layer = L1SafetyLayer(horizon)
-    ledger_day = np.repeat(np.arange(len(days)), np.diff(np.append(first_ledger, len(ledgers.step))))
-    limits = layer.limits(_without_offers(days).take(ledger_day), ledgers)
     tables: Tables = {}
     _put_days(tables, logs, states, days, counts)
     tables["day.first_ledger"], tables["day.goal"] = first_ledger, _goals(days, ledgers, first_ledger, decided)
-    _put_ledgers(tables, days, ledgers, limits, ledger_day)
+    layer = L1SafetyLayer(horizon)
+    sides = _put_ledgers(tables, layer, days, ledgers, first_ledger)
     kept = put_threads(tables, logs, decided, counts, partners)
-    put_decisions(tables, layer, _without_offers(days), limits, kept, first_ledger)
+    put_decisions(tables, layer, sides, kept, first_ledger)
     put_sets(tables, kept)
     return tables
 
@@ -144,10 +143,31 @@ def _goals(days: DayBatch, ledgers: Ledger, first_ledger: Ints, decided: Decided
     return reconstruct_l2_goals(days, at_dusk, seen, own)
 
 
-def _put_ledgers(tables: Tables, days: DayBatch, ledgers: Ledger, limits: Limits, ledger_day: Ints) -> None:
+def _put_ledgers(
+    tables: Tables, layer: L1SafetyLayer, days: DayBatch, ledgers: Ledger, first_ledger: Ints
+) -> L1Output:
+    """Limits and baselines after each deal; returns L1's view of them, buyer and seller in turn."""
     width = int(min(days.horizon.max(initial=0), days.H)) + 1  # beyond it nothing can be agreed
-    tables["ledger.day"] = ledger_day
-    tables["ledger.Q_safe"], tables["ledger.Q_safe_sell"] = limits.Q_safe[:, :width], limits.Q_safe_sell[:, :width]
-    tables["ledger.B_free"] = limits.B_free
+    day = np.repeat(np.arange(len(days)), np.diff(np.append(first_ledger, len(ledgers.step))))
+    of_ledger = _without_offers(days).take(day)
+    limits = layer.limits(of_ledger, ledgers)
+    twice = np.repeat(np.arange(len(day)), 2)
+    sides = layer.compute(of_ledger.take(twice), None, np.tile([False, True], len(day)), limits=limits.take(twice))
+    legal = layer.baseline_offers(sides)
+    plain = relative_offers(legal.outcome, sides.step)
     signed = np.stack([BUCKETS.sums(ledgers.q_in), BUCKETS.sums(ledgers.q_out)], axis=-1)
-    tables["ledger.signed"] = 4.0 * signed.reshape(-1, 8)  # quarters of pieces, bucket by bucket [bought, sold]
+    columns: Tables = {
+        "day": day, "Q_safe": limits.Q_safe[:, :width], "Q_safe_sell": limits.Q_safe_sell[:, :width],
+        "B_free": limits.B_free,
+        "signed": 4.0 * signed.reshape(-1, 8),  # quarters of pieces, bucket by bucket [bought, sold]
+        "baseline_quantity": sides.baseline[:, 0].astype(np.float32).reshape(-1, 2),
+        "baseline_ahead": sides.baseline[:, 2].astype(np.int64).reshape(-1, 2),
+        "plain": np.where(legal.legal[:, None], plain, 0).reshape(-1, 6),  # the baseline as a legal offer, if any
+    }  # fmt: skip
+    tables.update({f"ledger.{name}": column for name, column in columns.items()})
+    return sides
+
+
+def relative_offers(outcome: Ints, step: Ints) -> Ints:
+    """(quantity, day, price) with days counted from today.  # (N, 3)"""
+    return outcome - np.stack([np.zeros_like(step), step, np.zeros_like(step)], axis=-1)

@@ -24,7 +24,7 @@ IN_MEMORY = 1 << 30
 """Data sets up to this many bytes are read into memory; larger ones stay in the files and are read by rows."""
 
 _INTEGERS = (np.uint8, np.int8, np.uint16, np.int16, np.uint32, np.int32)
-_FLOAT32 = {"day.goal", "day.costs", "day.outcome", "decision.relative_time", "decision.baseline_quantity"}
+_FLOAT32 = {"day.goal", "day.costs", "day.outcome", "time.relative", "ledger.baseline_quantity"}
 _FLOAT64 = {
     "log.initial_balance", "log.production_cost", "day.balance", "day.spot_price_in", "day.spot_price_out",
     "commitment.quantity", "commitment.money", "ledger.Q_safe", "ledger.Q_safe_sell", "ledger.B_free", "ledger.signed",
@@ -146,14 +146,15 @@ class Store:
         self._shards = list(shards)
         if not self._shards:
             raise ValueError("a store needs at least one shard")
+        counts = [row_counts(shard) for shard in self._shards]
+        self._offsets = {table: np.cumsum([0, *(count[table] for count in counts)]) for table in counts[0]}
         total = sum(column.nbytes for shard in self._shards for column in shard.values())
         if len(self._shards) > 1 and total <= in_memory:
             self._shards = [join(self._shards)]
-        counts = [row_counts(shard) for shard in self._shards]
-        self._offsets = {table: np.cumsum([0, *(count[table] for count in counts)]) for table in counts[0]}
 
-    def __len__(self) -> int:
-        return len(self._shards)
+    def first_row(self, table: str, shard: int) -> int:
+        """Where the rows of the n-th shard begin."""
+        return int(self._offsets[table][shard])
 
     def rows(self, table: str) -> int:
         return int(self._offsets[table][-1])
@@ -170,11 +171,11 @@ class Store:
         table = name.partition(".")[0]
         shard_of = np.searchsorted(self._offsets[table], rows, side="right") - 1
         width = max(shard[name].shape[1:] for shard in self._shards)
-        out = np.zeros((len(rows), *width), dtype)
+        out: NDArray[Any] = np.zeros((len(rows), *width), dtype)
         for s in np.unique(shard_of):
             at = np.flatnonzero(shard_of == s)
             found = self._shards[s][name][rows[at] - self._offsets[table][s]].astype(dtype)
-            out[(at, *(slice(n) for n in found.shape[1:]))] = found
+            out[at] = _widened(found, width)
             if target is not None:
                 out[at] += self._offsets[target][s]
         return out

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from echelon.hrl_xf.day_batch import Bools, DayBatch, Floats, Ints
-from echelon.hrl_xf.l1_safety import L1Output, L1SafetyLayer, Limits
-from echelon.hrl_xf.log_columns import ACCEPT, COLUMNS, FRAMEWORK, REJECT, LogColumns
+from echelon.hrl_xf.day_batch import Bools, Floats, Ints
+from echelon.hrl_xf.l1_safety import L1Output, L1SafetyLayer
+from echelon.hrl_xf.log_columns import ACCEPT, COLUMNS, END, FRAMEWORK, REJECT, LogColumns
 
 Tables = dict[str, NDArray[Any]]
 
@@ -59,11 +59,11 @@ def put_threads(
     for log, first_day in zip(logs, (np.cumsum(n_days) - n_days).tolist(), strict=True):
         for thread, (quantity, time, price) in log.agreements.items():
             ahead = time - log.days[log.threads[thread][0]].current_step
-            deals.append((len(threads) + thread, 1, quantity, ahead, price))
+            deals.append((len(threads) + thread, quantity, ahead, price))
         threads += [(first_day + day, partners.setdefault(name, len(partners)), s) for day, name, s in log.threads]
     day, partner, seller = np.array(threads, np.int64).reshape(-1, 3).T
-    agreed = np.array(deals, np.int64).reshape(-1, 5)
-    deal = np.zeros((len(threads), 4), np.int64)
+    agreed = np.array(deals, np.int64).reshape(-1, 4)
+    deal = np.zeros((len(threads), 3), np.int64)
     deal[agreed[:, 0]] = agreed[:, 1:]
     ordered = decided.take(np.argsort(decided.thread, kind="stable"))
     first_token, n_tokens, history = _put_tokens(tables, ordered, len(threads))
@@ -107,39 +107,39 @@ def _put_tokens(tables: Tables, ordered: Decided, n_threads: int) -> tuple[Ints,
     return first, n_tokens, history
 
 
-def put_decisions(
-    tables: Tables, layer: L1SafetyLayer, days: DayBatch, limits: Limits, kept: Decided, first_ledger: Ints
-) -> None:
-    """Answers and outgoing offers, the other threads in sight, and what L1 makes of the moment."""
-    for name in ("thread", "call", "asked", "sent", "round", "op", "quantity", "ahead", "price", "deals_before"):
+def put_decisions(tables: Tables, layer: L1SafetyLayer, sides: L1Output, kept: Decided, first_ledger: Ints) -> None:
+    """Answers and outgoing offers, the other threads in sight, and what L1 makes of the moment.
+
+    `sides` is L1's view of each ledger, as buyer (row 2n) and as seller (row 2n + 1).
+    """
+    for name in ("thread", "call", "round", "quantity", "ahead", "price", "deals_before"):
         tables[f"decision.{name}"] = kept.table[:, COLUMNS.index(name)]
-    tables["decision.relative_time"] = kept.relative_time.astype(np.float32)
-    tables["decision.on_table"] = kept.on_table
+    times, code = np.unique(kept.relative_time.astype(np.float32), return_inverse=True)
+    tables["time.relative"], tables["decision.time"] = times, code
     tables["decision.others"] = _others(kept)
-    parts: list[Tables] = []
-    for begin in range(0, max(len(kept), 1), L1_ROWS):
-        some = kept.take(slice(begin, begin + L1_ROWS))
-        out = layer.compute(
-            days.take(some.day), None, some.seller == 1, limits=limits.take(first_ledger[some.day] + some.deals_before)
-        )
-        parts.append(_l1_view(layer, out, some))
-    for name in parts[0]:
-        tables[f"decision.{name}"] = np.concatenate([part[name] for part in parts])
+    l1_op, fits = np.empty(len(kept), np.int64), np.empty(len(kept), np.int64)
+    legal = layer.baseline_offers(sides)
+    for begin in range(0, len(kept), L1_ROWS):
+        span = slice(begin, begin + L1_ROWS)
+        some = kept.take(span)
+        row = 2 * (first_ledger[some.day] + some.deals_before) + some.seller
+        out = sides.take(row)
+        seen = np.stack([some.quantity_seen, some.ahead_seen + out.step, some.price_seen], axis=-1)
+        accepts = layer.accepts(out, seen) & (some.on_table == 1)
+        l1_op[span] = np.where(accepts, ACCEPT, np.where(legal.legal[row], REJECT, END))
+        fits[span] = _fits(out, some, legal.outcome[row], legal.legal[row])
+    tables["decision.fits"] = fits
+    tables["decision.answer"] = pack_answer(kept.op, l1_op, kept.sent, kept.on_table, kept.asked)
 
 
-def _l1_view(layer: L1SafetyLayer, out: L1Output, some: Decided) -> Tables:
-    seen = np.stack([some.quantity_seen, some.ahead_seen + out.step, some.price_seen], axis=-1)
-    answers = layer.answer(out, seen, some.on_table == 1)
-    legal = layer.baseline_offers(out)
-    plain = legal.outcome - np.stack([np.zeros_like(out.step), out.step, np.zeros_like(out.step)], axis=-1)
-    plain = np.where(legal.legal[:, None], plain, 0)
-    return {
-        "baseline_quantity": out.baseline[:, 0].astype(np.float32),
-        "baseline_ahead": out.baseline[:, 2].astype(np.int64),
-        "plain": plain,  # the baseline as a legal offer: quantity, days ahead, unit price
-        "l1_op": answers.op,
-        "fits": _fits(out, some, plain, legal.legal),
-    }
+def pack_answer(op: Ints, l1_op: Ints, sent: Ints, on_table: Ints, asked: Ints) -> Ints:
+    """Five small numbers in one byte."""
+    return op | l1_op << 2 | sent << 4 | on_table << 5 | asked << 6
+
+
+def unpack_answer(packed: Ints) -> tuple[Ints, Ints, Bools, Bools, Ints]:
+    """op, L1's op, sent, on_table, asked."""
+    return packed & 3, packed >> 2 & 3, (packed >> 4 & 1) == 1, (packed >> 5 & 1) == 1, packed >> 6 & 3
 
 
 def _fits(out: L1Output, some: Decided, plain: Ints, has_baseline: Bools) -> Ints:
@@ -158,9 +158,9 @@ def _fits(out: L1Output, some: Decided, plain: Ints, has_baseline: Bools) -> Int
         (day == ahead) & (out.time_mask[rows, day] == 0),
         q <= out.safe[rows, day],
         out.seller | (q * p <= out.B_free),
-        accepts | ((np.abs(q - plain[:, 0]) <= DELTA_Q) & (np.abs(p - plain[:, 2]) <= DELTA_P)),
+        accepts | ~has_baseline | ((np.abs(q - plain[:, 0]) <= DELTA_Q) & (np.abs(p - plain[:, 2]) <= DELTA_P)),
     ]
-    fits: Ints = sum(bit.astype(np.int64) << i for i, bit in enumerate(bits))  # type: ignore[assignment]
+    fits = np.stack(bits, axis=-1) @ (1 << np.arange(len(bits)))
     return np.where((some.op == REJECT) | accepts, fits, 0)
 
 
@@ -192,7 +192,7 @@ def _call_numbers(kept: Decided) -> Ints:
     """Calls numbered in the order of days.  # (N,)"""
     key = kept.day * (int(kept.call.max(initial=0)) + 1) + kept.call
     _, number = np.unique(key, return_inverse=True)
-    return number.astype(np.int64)
+    return np.asarray(number, np.int64)
 
 
 def put_sets(tables: Tables, kept: Decided) -> None:
@@ -203,4 +203,3 @@ def put_sets(tables: Tables, kept: Decided) -> None:
     first = np.cumsum(sizes) - sizes
     tables["member.decision"] = order
     tables["set.first_member"], tables["set.n_members"] = first, sizes
-    tables["set.day"] = kept.day[order[first]]

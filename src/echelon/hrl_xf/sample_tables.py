@@ -1,0 +1,174 @@
+"""Rows of the tables as what they stand for: days, features, threads with their tokens, decisions with L1's view.
+
+Days come back as a `DayBatch` equal bit for bit to the one of the log, so features are computed here by the very
+function the agent uses in play.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from echelon.hrl_xf.day_batch import Bools, DayBatch, Floats, Ints, Offers
+from echelon.hrl_xf.l1_safety import BUY_AT, SELL_AT
+from echelon.hrl_xf.sample_builder import relative_issues
+from echelon.hrl_xf.shards import Store, ranges
+from echelon.hrl_xf.state_builder import DayFeatures, StateBuilder
+from echelon.hrl_xf.thread_tables import unpack_answer
+
+_OF_LOG = (
+    "n_steps", "n_lines", "initial_balance", "horizon", "production_cost", "my_input_product", "my_output_product",
+    "n_products",
+)  # fmt: skip
+_OF_DAY = (
+    "current_step", "balance", "inventory_input", "inventory_output", "spot_price_in", "spot_price_out",
+    "needed_supplies", "needed_sales",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Threads:
+    """Negotiations as padded sequences of offers."""
+
+    tokens: NDArray[np.float32]  # (B, L, 4) quantity, price as ratio of the issue's range, days ahead, 1 if mine
+    mask: Bools  # (B, L) True where there is a token
+    last: Ints  # (B, L, 3) the same offers in pieces and currency: quantity, unit price, days ahead
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Decisions as L1 sees them, and what was answered."""
+
+    thread: Ints  # (N,) row of the thread
+    day: Ints  # (N,) row of the day
+    seller: Bools  # (N,)
+    history: Ints  # (N,) how many of the thread's tokens came before
+    round: Ints  # (N,)
+    relative_time: NDArray[np.float32]  # (N,)
+    issues: Ints  # (N, 6) bounds of quantity, days ahead, price
+    spot: Floats  # (N, 2) prices in and out
+    signed: Floats  # (N, 4, 2) pieces signed since dawn by bucket [bought, sold]
+    B_free: Floats  # (N,)
+    safe: Floats  # (N, H+1) safe quantity of the side
+    open: Bools  # (N, H+1) days that L1 allows
+    baseline: Floats  # (N, 3) quantity, unit price, days ahead
+    plain: Ints  # (N, 3) the baseline as a legal offer: quantity, unit price, days ahead; quantity 0: there is none
+    others: Ints  # (N, 3) other threads of the call on this side with an offer, their quantity, rank by price
+    op: Ints  # (N,) ACCEPT, REJECT, END
+    l1_op: Ints  # (N,) L1's own answer
+    sent: Bools  # (N,)
+    on_table: Bools  # (N,)
+    asked: Ints  # (N,) index into `log_columns.ASKED`
+    call: Ints  # (N,)
+    fits: Ints  # (N,) bits of `thread_tables`
+    sent_offer: Ints  # (N, 3) quantity, unit price, days ahead; zeros unless REJECT
+
+
+class SampleTables:
+    """A store of shards, read as samples."""
+
+    def __init__(self, store: Store, horizon: int) -> None:
+        self.store, self.horizon = store, horizon
+        self._builder = StateBuilder(horizon)
+
+    def days(self, rows: Ints, *, offers: bool = True) -> DayBatch:
+        """Days as they stood in their logs; without yesterday's offers if nobody asks for features."""
+        take, n, H = self.store.take, len(rows), self.horizon
+        log = take("day.log", rows)
+        columns: dict[str, Any] = {name: take(f"log.{name}", log).astype(np.float64) for name in _OF_LOG}
+        columns |= {name: take(f"day.{name}", rows).astype(np.float64) for name in _OF_DAY}
+        count = take("day.n_commitments", rows)
+        entry = ranges(take("day.first_commitment", rows), count)
+        at = (take("commitment.seller", entry), np.repeat(np.arange(n), count), take("commitment.ahead", entry))
+        quantity, money = np.zeros((2, n, H + 1)), np.zeros((2, n, H + 1))
+        quantity[at], money[at] = take("commitment.quantity", entry), take("commitment.money", entry)
+        step = columns["current_step"]
+        columns |= {side: relative_issues(take(f"day.{side}", rows), step, 1) for side in ("buy_issues", "sell_issues")}
+        seen = take("day.n_offers", rows) if offers else np.zeros(n, np.int64)
+        entry = ranges(take("day.first_offer", rows), seen)
+        heard = Offers(
+            np.repeat(np.arange(n), seen), take("offer.seller", entry) == 1,
+            *(take(f"offer.{name}", entry) for name in ("ahead", "quantity", "price", "age")),
+        )  # fmt: skip
+        return DayBatch(
+            **columns, Q_in=quantity[0], Q_out=quantity[1], Payables=money[0], Receivables=money[1], offers=heard
+        )
+
+    def build(self, days: DayBatch) -> DayFeatures:
+        return self._builder.build(days)
+
+    def threads(self, rows: Ints) -> Threads:
+        """Tokens of threads, padded behind to the longest of them."""
+        take = self.store.take
+        count = take("thread.n_tokens", rows)
+        entry = ranges(take("thread.first_token", rows), count)
+        L = max(1, int(count.max(initial=0)))
+        mask = np.arange(L) < count[:, None]
+        offer = np.stack([take(f"token.{name}", entry) for name in ("quantity", "price", "ahead")], axis=-1)
+        low, high = np.repeat(self._issues(rows)[:, 4:], count, axis=0).T
+        tokens = np.zeros((len(rows), L, 4), np.float32)
+        ratio = np.divide(offer[:, 1] - low, high - low, out=np.zeros(len(entry)), where=high > low)
+        tokens[mask] = np.stack([offer[:, 0], ratio, offer[:, 2], take("token.mine", entry)], axis=-1)
+        last = np.zeros((len(rows), L, 3), np.int64)
+        last[mask] = offer
+        return Threads(tokens, mask, last)
+
+    def _issues(self, threads: Ints) -> Ints:
+        """Issue bounds of threads, in days ahead.  # (B, 6)"""
+        take = self.store.take
+        day, seller = take("thread.day", threads), take("thread.seller", threads)[:, None] == 1
+        return np.where(seller, take("day.sell_issues", day), take("day.buy_issues", day))
+
+    def moments(self, rows: Ints) -> Moments:
+        take, n = self.store.take, np.arange(len(rows))
+        thread = take("decision.thread", rows)
+        day, seller = take("thread.day", thread), take("thread.seller", thread)
+        ledger = take("day.first_ledger", day) + take("decision.deals_before", rows)
+        spot = np.stack([take("day.spot_price_in", day), take("day.spot_price_out", day)], axis=-1)
+        issues = self._issues(thread)
+        price = np.where(seller == 1, SELL_AT * spot[:, 1], BUY_AT * spot[:, 0])
+        quantity, ahead = take("ledger.baseline_quantity", ledger)[n, seller], take("ledger.baseline_ahead", ledger)
+        plain = take("ledger.plain", ledger).reshape(-1, 2, 3)[n, seller][:, [0, 2, 1]]
+        op, l1_op, sent, on_table, asked = unpack_answer(take("decision.answer", rows))
+        safe, is_open = self._limits(ledger, day, seller == 1, issues)
+        return Moments(
+            thread=thread,
+            day=day,
+            seller=seller == 1,
+            history=take("decision.history", rows),
+            round=take("decision.round", rows),
+            relative_time=take("time.relative", take("decision.time", rows)),
+            issues=issues,
+            spot=spot,
+            signed=take("ledger.signed", ledger).reshape(-1, 4, 2) / 4.0,
+            B_free=take("ledger.B_free", ledger),
+            safe=safe,
+            open=is_open,
+            baseline=np.stack([quantity.astype(np.float64), price, ahead[n, seller].astype(np.float64)], axis=-1),
+            plain=plain,
+            others=take("decision.others", rows),
+            op=op,
+            l1_op=l1_op,
+            sent=sent,
+            on_table=on_table,
+            asked=asked,
+            call=take("decision.call", rows),
+            fits=take("decision.fits", rows),
+            sent_offer=np.stack([take(f"decision.{c}", rows) for c in ("quantity", "price", "ahead")], axis=-1),
+        )
+
+    def _limits(self, ledger: Ints, day: Ints, seller: Bools, issues: Ints) -> tuple[Floats, Bools]:
+        """Safe quantity of the side and the days L1 allows; beyond the game's horizon nothing is. (N, H+1) each"""
+        take = self.store.take
+        stored = np.where(seller[:, None], take("ledger.Q_safe_sell", ledger), take("ledger.Q_safe", ledger))
+        safe = np.zeros((len(ledger), self.horizon + 1))
+        safe[:, : stored.shape[1]] = stored
+        log = take("day.log", day)
+        to_go = take("log.n_steps", log) - 1 - take("day.current_step", day)
+        last = np.minimum(take("log.horizon", log), to_go)
+        reachable = np.arange(self.horizon + 1) <= last[:, None]
+        return safe, (safe >= 1) & reachable & (issues[:, 1:2] > 0)
+

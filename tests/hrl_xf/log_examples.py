@@ -1,0 +1,69 @@
+"""Real logs for the tests of the pipeline: `short` are three worlds of 10 days, `long` two Penguins of 50."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from echelon.hrl_xf.data_pipeline import open_tournament
+from echelon.hrl_xf.schema import (
+    AgentLog,
+    DailyStatusEntry,
+    DecisionEntry,
+    Entry,
+    NegotiationSuccessEntry,
+    decode_log,
+    encode_log,
+)
+from echelon.hrl_xf.tournament_data import TournamentData
+
+LOGS = Path(__file__).parent.parent / "data" / "logs"
+SHORT, LONG = LOGS / "short", LOGS / "long"
+PENGUIN_FIRST = SHORT / "tracker_logs" / "agent_00Pe@0_world_w00003-s0-c0000-r0.json.gz"
+RANDOM = SHORT / "tracker_logs" / "agent_04Ra@1_world_w00003-s0-c0000-r0.json.gz"
+PENGUIN_MIDDLE = LONG / "tracker_logs" / "agent_05Pe@1_world_w00014-s2025-c0001-r0.json.gz"
+
+
+@cache
+def text_of(path: Path) -> bytes:
+    return gzip.decompress(path.read_bytes())
+
+
+def log_of(path: Path) -> AgentLog:
+    """A fresh copy each time: entries may be changed by a test."""
+    return decode_log(text_of(path))
+
+
+def with_entries(log: AgentLog, entries: Sequence[Entry]) -> AgentLog:
+    """The log with other entries, and stats that agree with them."""
+    answers = [e.data.answer for e in entries if isinstance(e, DecisionEntry)]
+    stats = msgspec.structs.replace(
+        log.stats,
+        days=sum(isinstance(e, DailyStatusEntry) for e in entries),
+        decisions=len(answers),
+        accepts=answers.count("ACCEPT"),
+        rejects=answers.count("REJECT"),
+        ends=answers.count("END"),
+        deals=sum(isinstance(e, NegotiationSuccessEntry) for e in entries),
+    )
+    return msgspec.structs.replace(log, entries=list(entries), stats=stats)
+
+
+def put(folder: Path, name: str, log: AgentLog | bytes) -> Path:
+    """Write a log as a collection would."""
+    path = folder / "tracker_logs" / f"agent_{name}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(log if isinstance(log, bytes) else encode_log(log))
+    return path
+
+
+def data_of(folder: Path, logs: Sequence[AgentLog], **options: Any) -> TournamentData:
+    """The logs, through files and cache, as the pipeline gives them."""
+    for i, log in enumerate(logs):
+        put(folder, f"{i:03d}", log)
+    return open_tournament(folder, logs[0].agent_type, 1, quiet=True, strict=True, **options)
