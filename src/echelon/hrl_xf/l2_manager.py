@@ -28,6 +28,8 @@ STATIC, CHANNELS, ROLES = 12, 10, 2
 QTransform = Literal["none", "log1p", "sqrt"]
 _RATIO_STEP = 0.1
 """One unit of the price head is 10 % of spot: the width of the issues' price range."""
+_PIECES = 5.0
+"""One unit of the quantity head: goals of tens of pieces are then a few units."""
 
 
 class GoalMaker(Protocol):
@@ -73,6 +75,7 @@ class HorizonManagerPPO(Layer):
                 head.weight.mul_(0.1)
                 head.bias.zero_()
             self.log_std.bias.fill_(-1.0)
+            self.mean.bias[::2] = -1.5  # about one piece
 
     def forward(self, x_static: Tensor, X_temporal: Tensor, x_role: Tensor, spot: Tensor | None = None) -> GoalOutput:
         """(N, 12), (N, H+1, 10), (N, 2), spot prices in and out (N, 2; read from x_static if not given)."""
@@ -83,7 +86,7 @@ class HorizonManagerPPO(Layer):
         x = functional.relu(self.trunk2(x))
         spot = x_static[:, 6:8] * P_MAX if spot is None else spot
         raw = self.mean(x).view(-1, 4, 2, 2)  # bucket, side, [Q, P]
-        quantity = functional.softplus(raw[..., 0])
+        quantity = _PIECES * functional.softplus(raw[..., 0])
         price = torch.exp(_RATIO_STEP * raw[..., 1].clamp(-20.0, 20.0)) * spot[:, None, :]
         goal = torch.stack([quantity, price], -1).flatten(1)
         return GoalOutput(goal, self.log_std(x), self.value(x).squeeze(-1))
