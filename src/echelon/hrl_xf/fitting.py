@@ -203,7 +203,8 @@ class _Fit:
         if differences:
             lines = "\n".join(f"  {line}" for line in differences)
             raise CheckpointError(
-                f"{path} belongs to another training:\n{lines}\ngive what it was begun with, or begin anew (--no-resume)"
+                f"{path} belongs to another training:\n{lines}\n"
+                "give what it was begun with, or begin anew (--no-resume)"
             )
         try:
             fit_weights(self.task.layer, saved.tensors["weights"], path)
