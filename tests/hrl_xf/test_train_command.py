@@ -59,9 +59,9 @@ def test_killed_in_the_middle_of_epochs_it_ends_with_the_same_bits(tmp_path: Pat
     reference = start(whole, cache)
     assert reference.wait(180) == 0, reference.communicate()[0]
     first = start(parts, cache)
-    kill_within(first, parts / "checkpoints" / ".l2_bc-partial", r"l2_bc_epoch2_batch[1-9]\d*")
+    kill_within(first, parts / "checkpoints" / ".l2_bc-partial", r"l2_bc_epoch2_batch[3-6]")
     second = start(parts, cache)
-    kill_within(second, parts / "checkpoints" / ".l3_bc-partial", r"l3_bc_epoch1_batch[1-9]\d*")
+    kill_within(second, parts / "checkpoints" / ".l3_bc-partial", r"l3_bc_epoch1_batch[3-6]")
     last = start(parts, cache)
     text = last.communicate(timeout=180)[0]
     assert last.returncode == 0, text
@@ -73,7 +73,7 @@ def test_killed_in_the_middle_of_epochs_it_ends_with_the_same_bits(tmp_path: Pat
     for name in ("l2_bc/train_loss", "l2_bc/val_mae_q", "l3_bc/train_nll_op", "l4_distill/train_excess"):
         assert one[name].steps.tolist() == other[name].steps.tolist()
         assert one[name].values.tolist() == other[name].values.tolist()
-    assert len(one["l2_bc/test_mae_q"].steps) == 1
+    assert len(one["l2_bc/test_mae_q"].steps) == len(other["l2_bc/test_mae_q"].steps) == 1  # tested once, at the end
 
 
 @pytest.fixture

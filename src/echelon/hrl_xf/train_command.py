@@ -149,21 +149,26 @@ def follow(training: Training, phase: str, reports: Iterator[EpochReport], layer
     if not cfg.resume:
         forget_metrics(Path(cfg.output_dir) / "metrics.jsonl", phase)
     with _quiet_metrics(), MetricsWriter(cfg.output_dir) as metrics:
-        known = read_metrics(metrics.path).get(f"{phase}/train_loss")
-        recorded = set() if known is None else set(known.steps.tolist())
         if cfg.resume:
+            recorded = _steps(metrics, f"{phase}/train_loss")
             for entry in history_of(phase, cfg.checkpoints):  # the machine may have died between saving and recording
                 if entry["epoch"] not in recorded:
                     _record(metrics, phase, EpochReport(**entry))
         for report in reports:
             log.info("%s", report.line())
             _record(metrics, phase, report)
-        if not training.stop() and len(test):
+        tested = _last_epoch(cfg, phase) in _steps(metrics, f"{phase}/test_loss")
+        if not (training.stop() or tested) and len(test):
             figures = measure_phase(phase, layer, test, cfg)
             metrics.record_all(
                 {f"{phase}/test_{name}": value for name, value in figures.items()}, _last_epoch(cfg, phase)
             )
             log.info("%s test | %s", phase, "  ".join(f"{name} {value:.4g}" for name, value in figures.items()))
+
+
+def _steps(metrics: MetricsWriter, name: str) -> set[int]:
+    known = read_metrics(metrics.path).get(name)
+    return set() if known is None else set(known.steps.tolist())
 
 
 def forget_metrics(path: Path, phase: str) -> None:
