@@ -301,8 +301,8 @@ class EvaluateOptions:
     """other weights than the run's; for l3 e.g. l3_awr"""
     agent_name: str = "PenguinAgent"
     """whose decisions"""
-    control_epochs: int = 5
-    """epochs for which L3's controls are trained: they see the last token only, or no history"""
+    control_epochs: int | None = None
+    """epochs for which L3's controls (last token only; no history) are trained; as many as the layer, if not given"""
     cache_dir: Path | None = None
     """where parsed logs are kept; default .hrl_cache in --data-dir"""
     num_workers: int | None = None
