@@ -100,8 +100,8 @@ def test_masked_actions_have_probability_zero_and_the_rest_sums_to_one(middle: P
     n = len(s)
     one = {"op": torch.full((n,), REJECT), "day": parts["day"], "dq": parts["dq"]}
     for name, mask in (("op", x.legal.ops()), ("day", x.legal.day)):
-        dist = policy._given(name, one)
-        probs = (dist.inner if name == "day" else dist).probs.detach()  # type: ignore[attr-defined]
+        dist: Any = policy._given(name, one)
+        probs = (dist.inner if name == "day" else dist).probs.detach()
         some = mask.any(-1)
         assert (probs[some][~mask[some]] == 0).all()
         torch.testing.assert_close(probs.sum(-1), torch.ones(n))
@@ -122,7 +122,7 @@ def test_a_side_with_nothing_open_ends_without_nan(middle: Played) -> None:
         assert (parts["op"] == END).all()
         assert (policy.log_prob(parts) == 0).all()
         loss = -policy.log_prob(parts).sum() - policy.entropy(parts).sum()
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]
         for name, parameter in layer.named_parameters():
             assert parameter.grad is None or torch.isfinite(parameter.grad).all(), name
 
@@ -224,10 +224,16 @@ def test_the_controls_see_only_what_they_may(middle: Played) -> None:
     state = layer.states(told, *args)
 
     def ops(situation: Situation) -> torch.Tensor:
-        return layer.policy(state, L3Inputs.of(situation, "residual")).parts["op"].log_probs  # type: ignore[union-attr]
+        part: Any = layer.policy(state, L3Inputs.of(situation, "residual")).parts["op"]
+        found: torch.Tensor = part.log_probs
+        return found
 
     other = replace(
-        s, alpha=s.alpha * 0.5, goal=s.goal + 3, open_goal=s.open_goal + 1, relative_time=s.relative_time / 2
+        s,
+        alpha=s.alpha * np.float32(0.5),
+        goal=s.goal + 3,
+        open_goal=s.open_goal + 1,
+        relative_time=s.relative_time * np.float32(0.5),
     )
     assert torch.equal(ops(s), ops(other))
     louder = replace(s, seen=s.seen + np.array([1, 0, 0]) * s.on_table[:, None])

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from echelon.hrl_xf.day_batch import Floats
 from echelon.hrl_xf.rewards import Advantages, deal_rewards, phases_of
 
 SPOT = np.array([[20.0, 40.0]])
@@ -14,7 +15,7 @@ COSTS = np.array([[0.5, 0.05, 0.1]])
 SAFE = np.full((1, 11), 8.0)
 
 
-def reward(deal: tuple[int, int, int], seller: bool, safe: np.ndarray = SAFE) -> float:  # type: ignore[type-arg]
+def reward(deal: tuple[int, int, int], seller: bool, safe: Floats = SAFE) -> float:
     return float(deal_rewards(np.array([deal]), np.array([seller]), SPOT, safe, COSTS)[0])
 
 

@@ -35,7 +35,7 @@ T = TypeVar("T")
 def take(value: T, rows: Tensor) -> T:
     """Rows of a tensor, or of every tensor in a dataclass of tensors."""
     if isinstance(value, Tensor):
-        return value[rows]
+        return value[rows]  # type: ignore[return-value]
     return type(value)(*(take(getattr(value, f.name), rows) for f in fields(value)))  # type: ignore[arg-type]
 
 

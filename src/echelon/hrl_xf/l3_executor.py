@@ -16,6 +16,7 @@ the bottom of the issue.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -58,7 +59,8 @@ class L3Inputs:
     def of(cls, s: Situation, mode: Mode) -> L3Inputs:
         need = s.open_goal[np.arange(len(s)), :, s.seller.astype(np.int64)].sum(axis=1).round().astype(np.int64)
         arrays = (context_of(s), s.l1_op, s.offer_base, s.seen, s.own, need, s.issues[:, 4:])
-        return cls(*(torch.as_tensor(a) for a in arrays), legal_of(s, mode, Q_SIZE, P_SIZE))
+        context, l1_op, base, seen, own, wanted, prices = (torch.as_tensor(a) for a in arrays)
+        return cls(context, l1_op, base, seen, own, wanted, prices, legal_of(s, mode, Q_SIZE, P_SIZE))
 
 
 @dataclass(frozen=True)
@@ -171,7 +173,7 @@ class _Heads:
             logits = logits + self.net.op_prior[self.x.l1_op]
         return MaskedCategorical(logits, self.x.legal.ops())
 
-    def day(self, earlier: Parts) -> Gated:
+    def day(self, earlier: Mapping[str, Tensor]) -> Gated:
         days = torch.arange(self.net.horizon + 1)
         logits = self.net.day(self.h)
         match = self.net.day_match(self.h)
@@ -182,7 +184,7 @@ class _Heads:
             logits = logits + self.net.prior[0] * (days == self.x.base[:, 2:])
         return Gated(MaskedCategorical(logits, self.x.legal.day), earlier["op"] == REJECT)
 
-    def quantity(self, earlier: Parts) -> Gated:
+    def quantity(self, earlier: Mapping[str, Tensor]) -> Gated:
         day, x = earlier["day"], self.x
         q, allowed = x.legal.quantities(day, Q_SIZE)  # (N, 61) each
         out = self.net.q_head(functional.relu(self.net.q_hidden(self.h) + self.net.q_day(day)))
@@ -195,7 +197,7 @@ class _Heads:
             logits = logits + self.net.prior[1] * (q == x.base[:, :1])
         return Gated(MaskedCategorical(logits, allowed), earlier["op"] == REJECT)
 
-    def price(self, earlier: Parts) -> Gated:
+    def price(self, earlier: Mapping[str, Tensor]) -> Gated:
         day, x = earlier["day"], self.x
         quantity = x.legal.first_q + earlier["dq"]
         p, allowed = x.legal.prices(quantity, P_SIZE)  # (N, 41) each

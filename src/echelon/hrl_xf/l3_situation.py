@@ -181,7 +181,8 @@ def may_accept(s: Situation) -> Bools:
     day = np.clip(d, 0, s.safe.shape[1] - 1)
     n = np.arange(len(s))
     inside = s.on_table & (q >= 1) & (day == d) & s.open[n, day] & (q <= s.safe[n, day])
-    return inside & (s.seller | (q * p <= s.B_free))
+    found: Bools = inside & (s.seller | (q * p <= s.B_free))
+    return found
 
 
 @dataclass(frozen=True)
@@ -233,7 +234,7 @@ def legal_of(s: Situation, mode: Mode, q_size: int, p_size: int) -> Legal:
     affordable = np.where(low_p > 0, np.floor(np.minimum(money, 1e9) / np.maximum(low_p, 1)), 1e9)
     affordable -= affordable * low_p > money  # the quotient may have been rounded up
     cap = np.minimum(np.minimum(s.issues[:, 1], first_q + q_size - 1), affordable)
-    most = np.floor(np.minimum(s.safe, cap[:, None])).astype(np.int64)
+    most = np.floor(np.minimum(s.safe, cap[:, None])).astype(np.int32)
     k = np.arange(s.safe.shape[1])
     within = (k >= s.issues[:, 2:3]) & (k <= s.issues[:, 3:4]) & (s.issues[:, 1:2] > 0)
     day = s.open & within & (most >= least[:, None]) & (can & (low_p <= high_p))[:, None]

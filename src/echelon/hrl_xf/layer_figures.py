@@ -16,7 +16,7 @@ CALIBRATION_BINS = 10
 
 
 def goal_errors(predicted: NDArray[np.floating], target: NDArray[np.floating], mask: Bools) -> dict[str, Figures]:
-    """Errors of goals (N, 16) where `mask`: quantities in pieces, prices in currency; in all, and by bucket and side."""
+    """Errors of goals (N, 16) where `mask`, in pieces and currency; in all, and by bucket and side."""
     p, t, m = (np.asarray(x).reshape(-1, 4, 2, 2) for x in (predicted, target, mask))
     found: dict[str, Figures] = {}
     for kind, name in enumerate(("Q", "P")):
@@ -50,7 +50,7 @@ def yesterdays(
     before = np.roll(goal, 1, axis=0)
     follows = np.zeros(len(goal), np.bool_)
     follows[1:] = (log[1:] == log[:-1]) & (day[1:] == day[:-1] + 1)
-    found: NDArray[np.floating] = np.where(follows[:, None], before, otherwise)
+    found: Floats = np.where(follows[:, None], before, otherwise)
     return found
 
 
@@ -96,7 +96,7 @@ def rank_correlation(a: Floats, b: Floats) -> float:
 
 
 def _ranks(x: Floats) -> Floats:
-    values, place, counts = np.unique(x, return_inverse=True, return_counts=True)
+    _, place, counts = np.unique(x, return_inverse=True, return_counts=True)
     last = np.cumsum(counts)
     mean: Floats = (last - (counts - 1) / 2.0)[place]
     return mean

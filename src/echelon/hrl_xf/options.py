@@ -203,9 +203,9 @@ class TrainOptions:
     """the same for AWR"""
     l4_epochs: int = 10
     """the same for L4"""
-    l2_batch_size: int = 512
+    l2_batch_size: int = 128
     """days in a batch"""
-    l3_batch_size: int = 1024
+    l3_batch_size: int = 512
     """decisions in a batch; whole threads, so a few more or less"""
     l4_batch_size: int = 256
     """sets of threads in a batch"""
@@ -241,8 +241,9 @@ class TrainOptions:
     """epochs without better validation after which a phase ends; 0: never"""
     num_workers: int | None = None
     """processes that parse logs; one a core if not given"""
-    threads: int | None = None
-    """cores that torch uses; all if not given. Another number may change the last bits of the weights"""
+    threads: int = 1
+    """cores that torch uses: for networks this small, more help little, and on a busy machine they harm. Another
+    number may change the last bits of the weights"""
     cache_dir: Path | None = None
     """where parsed logs are kept; default .hrl_cache in --data-dir"""
     horizon: int = 40
@@ -274,7 +275,7 @@ class TrainOptions:
         for device in (self.device, self.l2_backfill_device):
             if device != "cpu":
                 raise ValueError(f"device {device!r}: the layers are small and run on cpu; leave the option out")
-        if self.threads is not None and self.threads < 1:
+        if self.threads < 1:
             raise ValueError(f"--threads {self.threads} must be at least 1")
 
     @property

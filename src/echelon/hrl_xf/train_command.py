@@ -65,8 +65,7 @@ class Training:
 
 def run(options: TrainOptions) -> int:
     """The command: open the run and the data, divide them, train the phases that were asked for."""
-    if options.threads is not None:
-        torch.set_num_threads(options.threads)
+    torch.set_num_threads(options.threads)
     with open_training(options).logging():
         return train(options)
 

@@ -48,8 +48,8 @@ class TrainConfig:
     l3_epochs: int = 20
     l3_awr_epochs: int = 5
     l4_epochs: int = 10
-    l2_batch_size: int = 512
-    l3_batch_size: int = 1024
+    l2_batch_size: int = 128
+    l3_batch_size: int = 512
     l4_batch_size: int = 256
     l2_lr: float = 1e-3
     l3_lr: float = 1e-3
