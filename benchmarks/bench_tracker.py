@@ -16,10 +16,7 @@ from echelon.hrl_xf.schema import encode_log
 from echelon.hrl_xf.tournament import PlannedWorld, TournamentPlan, plan_worlds
 from echelon.hrl_xf.world_run import logs_of, play
 
-FIELDS = {
-    "penguin": ("PenguinAgent",),
-    "mixed": ("AS0", "XenoSotaAgent", "PriceTrendStdAgent", "PenguinAgent", "CautiousStdAgent", "SyncRandomStdAgent"),
-}
+FIELDS = {"the full field": tuple(roster.field(5, 5)), "PenguinAgent only": ("PenguinAgent",)}
 
 
 def worlds_of(field: tuple[str, ...], steps: int, seats: int = 12) -> list[PlannedWorld]:
@@ -48,12 +45,14 @@ def main() -> None:
         seconds(worlds[0], ())  # imports and caches
         ratios, plain = [], []
         for world in worlds:
-            without = min(seconds(world, ()) for _ in range(2))
-            with_tracker = min(seconds(world, field) for _ in range(2))
+            pairs = [(seconds(world, ()), seconds(world, field)) for _ in range(3)]
+            without, tracked = (min(column) for column in zip(*pairs, strict=True))
             plain.append(without)
-            ratios.append(with_tracker / without)
+            ratios.append(tracked / without)
         cost = 100 * (statistics.median(ratios) - 1)
-        print(f"{name:8s} {statistics.median(plain):6.2f} s a world untracked; tracking every competitor {cost:+.1f} %")
+        print(
+            f"{name:17s} {statistics.median(plain):5.2f} s a lean world; tracking every competitor costs {cost:+.1f} %"
+        )
 
 
 if __name__ == "__main__":

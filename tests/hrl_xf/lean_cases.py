@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import random
+import tempfile
 from typing import Any
 
 import attrs
@@ -54,8 +55,9 @@ def config(field: list[type], days: int, levels: int, per_level: int, seed: int 
 def play(cls: type[Any], cfg: dict[str, Any], seed: int = 5) -> Any:
     random.seed(seed)
     np.random.seed(seed)
-    world = cls(**copy.deepcopy(cfg))
-    world.run()
+    with tempfile.TemporaryDirectory() as folder:  # for the tables of the stock world
+        world = cls(**({"log_folder": folder} | copy.deepcopy(cfg)))
+        world.run()
     return world
 
 

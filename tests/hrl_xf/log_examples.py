@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gzip
-from collections.abc import Sequence
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -60,6 +62,18 @@ def put(folder: Path, name: str, log: AgentLog | bytes) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(log if isinstance(log, bytes) else encode_log(log))
     return path
+
+
+@contextmanager
+def plain_logging() -> Iterator[None]:
+    """The package's logger as a script finds it; a command that ran before in this process may have set it up."""
+    logger = logging.getLogger("echelon")
+    before = logger.handlers, logger.level, logger.propagate
+    logger.handlers, logger.propagate = [], True
+    logger.setLevel(logging.NOTSET)
+    yield
+    logger.handlers, logger.propagate = before[0], before[2]
+    logger.setLevel(before[1])
 
 
 def data_of(folder: Path, logs: Sequence[AgentLog], **options: Any) -> TournamentData:

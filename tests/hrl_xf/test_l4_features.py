@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from echelon.hrl_xf.l4_features import (
@@ -32,9 +32,12 @@ def test_sets_must_be_sets() -> None:
         teacher_alpha(np.array([], np.int64), np.array([]))
 
 
-sets = st.lists(st.lists(st.tuples(st.integers(0, 40), st.floats(0.1, 3.0)), min_size=1, max_size=7), min_size=1, max_size=9)
+sets = st.lists(
+    st.lists(st.tuples(st.integers(0, 40), st.floats(0.1, 3.0)), min_size=1, max_size=7), min_size=1, max_size=9
+)
 
 
+@settings(deadline=None)
 @given(sets)
 def test_many_sets_at_once_are_each_set_alone(threads: list[list[tuple[int, float]]]) -> None:
     flat = [thread for group in threads for thread in group]
@@ -46,6 +49,7 @@ def test_many_sets_at_once_are_each_set_alone(threads: list[list[tuple[int, floa
     assert np.add.reduceat(together, np.cumsum(sizes) - sizes) == pytest.approx(np.ones(len(threads)))
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 40), st.floats(0.1, 3.0)), min_size=6, max_size=6), st.permutations(range(6)))
 def test_the_order_of_threads_does_not_matter(threads: list[tuple[int, float]], permutation: list[int]) -> None:
     days, priority = np.array([d for d, _ in threads]), np.array([p for _, p in threads])

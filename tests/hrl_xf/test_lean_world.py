@@ -139,20 +139,50 @@ print(files() == before, world.log_folder)
 """
 
 
+def run_apart(script: str, home: Path) -> list[str]:
+    """The lines a script prints in a process of its own."""
+    env = {"PYTHONPATH": ":".join(sys.path), "PYTHONHASHSEED": "0", "HOME": str(home)}
+    command = [sys.executable, "-W", "ignore", "-c", script]
+    done = subprocess.run(command, env=env, cwd=home, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip().splitlines()
+
+
 def test_processes_agree_and_no_file_is_written(tmp_path: Path) -> None:
     results = []
     for junk in (0, 100_003):
         script = PLAY_APART.format(tests=str(Path(__file__).parent), junk=junk, home=str(tmp_path))
-        env = {"PYTHONPATH": ":".join(sys.path), "PYTHONHASHSEED": "0", "HOME": str(tmp_path)}
-        done = subprocess.run(
-            [sys.executable, "-W", "ignore", "-c", script], env=env, cwd=tmp_path, capture_output=True, text=True
-        )
-        assert done.returncode == 0, done.stderr
-        digest, untouched = done.stdout.strip().splitlines()[-2:]
+        digest, untouched = run_apart(script, tmp_path)[-2:]
         assert untouched == f"True {tmp_path}/logs"
         results.append(digest)
     assert results[0] == results[1]
     assert int(results[0].split()[0]) > 20
+
+
+PLAY_ROSTER = """
+import hashlib, random, sys
+sys.path.insert(0, {tests!r})
+from lean_cases import EXPERTS, RandomStdAgent, StockWorld, SyncRandomStdAgent, config, outcome, play
+from echelon.hrl_xf.lean_world import LeanStdWorld
+pool = [EXPERTS[name] for name in sorted(EXPERTS)] + [RandomStdAgent, SyncRandomStdAgent]
+rng = random.Random({seed})
+levels, per_level = rng.choice([2, 3, 4]), rng.choice([4, 5, 6])
+field = [rng.choice(pool) for _ in range(levels * per_level)]
+world = play({cls}, config(field, days=20, levels=levels, per_level=per_level, seed={seed}, **{forgiving}))
+print(len(world.saved_contracts), hashlib.sha256(repr(outcome(world)).encode()).hexdigest())
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(100, 106))
+def test_any_field_of_the_roster_plays_the_same(seed: int, tmp_path: Path) -> None:
+    """In processes of their own: there are agents that learn from one world of a process to the next."""
+    tests = str(Path(__file__).parent)
+    stock, lean = (
+        run_apart(PLAY_ROSTER.format(tests=tests, seed=seed, cls=cls, forgiving=FORGIVING), tmp_path)[-1]
+        for cls in ("StockWorld", "LeanStdWorld")
+    )
+    assert stock == lean
 
 
 def test_times_are_counted_for_each_agent() -> None:

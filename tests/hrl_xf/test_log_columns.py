@@ -16,15 +16,13 @@ Spoil = Callable[[AgentLog], Any]
 
 
 def first(log: AgentLog, event: str, where: Callable[[Any], bool] = lambda data: True) -> int:
-    return next(
-        i for i, e in enumerate(log.entries) if e.__struct_config__.tag == event and where(e.data)
-    )
+    return next(i for i, e in enumerate(log.entries) if e.__struct_config__.tag == event and where(e.data))
 
 
 def change(event: str, where: Callable[[Any], bool] = lambda data: True, **fields: Any) -> Spoil:
     def spoil(log: AgentLog) -> None:
         i = first(log, event, where)
-        log.entries[i].data = msgspec.structs.replace(log.entries[i].data, **fields)  # type: ignore[assignment]
+        log.entries[i].data = msgspec.structs.replace(log.entries[i].data, **fields)
 
     return spoil
 
@@ -48,6 +46,10 @@ def rejects(data: Any) -> bool:
     return bool(data.answer == "REJECT" and data.sent and data.offer is not None)
 
 
+def opens(data: Any) -> bool:
+    return data.offer is None
+
+
 SPOILS: dict[str, tuple[Spoil, str]] = {
     "no dawn": (drop("daily_status"), "no daily_status opened this day"),
     "two dawns": (twice("daily_status"), "comes after day 0"),
@@ -55,13 +57,13 @@ SPOILS: dict[str, tuple[Spoil, str]] = {
     "another day's decision": (other_day("decision"), "no daily_status opened this day"),
     "a deal less": (drop("negotiation_success"), "deals_before is 4, but 3 deals stand before it"),
     "two deals": (twice("negotiation_success"), "had ended with a deal"),
-    "a changed agreement": (change("negotiation_success", agreement=(29, 0, 9)), r"\(29, 0, 9\) is not what was offered"),
+    "a changed agreement": (change("negotiation_success", agreement=(29, 0, 9)), "is not what was offered last"),
     "a stranger's deal": (change("negotiation_success", mechanism_id="x"), "is not what was offered"),
     "a changed ledger": (change("decision", deals_before=3), "deals_before is 3"),
     "another partner": (change("decision", lambda d: d.call > 0, partner="nobody"), "another partner"),
     "another role": (change("decision", lambda d: d.call > 0, role="buyer"), "another partner, in another role"),
     "a reject without an offer": (change("decision", rejects, counter_offer=None), "means nothing"),
-    "accepting nothing": (change("decision", lambda d: d.offer is None, answer="ACCEPT", counter_offer=None), "means nothing"),
+    "accepting nothing": (change("decision", opens, answer="ACCEPT", counter_offer=None), "means nothing"),
     "an offer off the issue": (change("decision", rejects, offer=(31, 0, 10)), "outside the issues"),
     "an endless number": (change("decision", rejects, counter_offer=(10**30, 0, 10)), "beyond"),
     "time beyond the end": (change("decision", relative_time=1.5), "relative_time 1.5"),
@@ -97,8 +99,10 @@ def test_stats_tell_of_missing_entries_and_of_failures_of_the_tracker() -> None:
     with pytest.raises(LogError, match="count 103 decisions, its entries 102"):
         check_complete(log)
     log = log_of(PENGUIN_FIRST)
-    log.stats = msgspec.structs.replace(log.stats, tracker_failures=2, first_tracker_failure="Traceback\nKeyError: 'x'\n")
-    with pytest.raises(LogError, match="failed 2 times.*KeyError: 'x'"):
+    log.stats = msgspec.structs.replace(
+        log.stats, tracker_failures=2, first_tracker_failure="Traceback\nKeyError: 'x'\n"
+    )
+    with pytest.raises(LogError, match=r"failed 2 times.*KeyError: 'x'"):
         check_complete(log)
 
 

@@ -46,7 +46,12 @@ def test_a_whole_name_wins_over_longer_ones() -> None:
 
 @pytest.mark.parametrize(
     ("name", "reason"),
-    [("P", "could be PenguinAgent, PonponAgent, PriceTrendStdAgent"), ("pe", "is none"), ("", "is none"), ("x", "is none")],
+    [
+        ("P", "could be PenguinAgent, PonponAgent, PriceTrendStdAgent"),
+        ("pe", "is none"),
+        ("", "is none"),
+        ("x", "is none"),
+    ],
 )
 def test_other_names_are_an_error_with_the_candidates(name: str, reason: str) -> None:
     with pytest.raises(ValueError, match=reason) as caught:
@@ -74,7 +79,11 @@ packed = gzip.compress(whole)
         ("text.json", b"hello", "malformed"),
         ("binary.json", bytes(range(256)), "malformed|truncated|utf-8"),
         ("newer.json", whole.replace(b'"format_version":1', b'"format_version":9', 1), "format_version 9 is not 1"),
-        ("field.json", whole.replace(b'"n_lines":10', b'"n_lines":"ten"', 1), r"Expected `int`, got `str`.*\$\.entries\[0"),
+        (
+            "field.json",
+            whole.replace(b'"n_lines":10', b'"n_lines":"ten"', 1),
+            r"Expected `int`, got `str`.*\$\.entries\[0",
+        ),
         ("cut.json.gz", packed[: len(packed) // 2], "cut short after"),
         ("plain.json.gz", whole, "damaged .gz"),
         ("empty.json.gz", b"", "cut short|empty"),

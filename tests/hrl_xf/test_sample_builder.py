@@ -54,7 +54,7 @@ def case(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 def test_goals_are_those_of_the_days_records(case: tuple[AgentLog, TournamentData]) -> None:
     log, data = case
-    assert same_bits(data.tables.store.take("day.goal", data.rows("day")), goals_of(day_records(log)))
+    assert same_bits(data.tables.store.take("day.goal", data.rows("day")), goals_of(day_records(log.entries)))
 
 
 def test_answers_and_offers_are_the_decisions_own(case: tuple[AgentLog, TournamentData]) -> None:
@@ -90,7 +90,9 @@ def test_history_is_what_both_sides_had_said(case: tuple[AgentLog, TournamentDat
     for i, (day, d, place) in enumerate(own_decisions(log)):
         history = tokens.tokens[at[i], : m.history[i]]
         low, high = d.issues.price
-        wanted = [(q, (p - low) / (high - low) if high > low else 0.0, t - day, mine) for (q, t, p), mine in expected[place]]
+        wanted = [
+            (q, (p - low) / (high - low) if high > low else 0.0, t - day, mine) for (q, t, p), mine in expected[place]
+        ]
         assert history == pytest.approx(np.array(wanted, np.float32).reshape(-1, 4))
     assert m.history.max() > 1
     assert len(rows) == len(at)

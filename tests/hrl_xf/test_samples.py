@@ -9,13 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from echelon.hrl_xf.data_pipeline import l4_of, macro_of, micro_of
+from echelon.hrl_xf.data_pipeline import macro_of, micro_of
 from echelon.hrl_xf.day_batch import Ledger, day_batch
 from echelon.hrl_xf.goal_backfill import fill_goals
 from echelon.hrl_xf.goals import day_records, goal_mask, goals_of, open_goal
-from echelon.hrl_xf.l4_features import teacher_alpha
 from echelon.hrl_xf.samples import MicroDataset
-from echelon.hrl_xf.schema import AgentLog, DailyStatusEntry, DecisionEntry
+from echelon.hrl_xf.schema import AgentLog, DailyStatusEntry, DecisionEntry, NegotiationSuccessEntry
 from echelon.hrl_xf.state_builder import StateBuilder
 from echelon.hrl_xf.tournament_data import TournamentData
 from tests.hrl_xf.day_examples import same_bits
@@ -40,13 +39,15 @@ def test_macro_features_are_those_the_agent_computes_in_play(data: TournamentDat
     assert same_bits(batch.x_static, wanted.x_static)
     assert same_bits(batch.X_temporal, wanted.X_temporal)
     assert same_bits(batch.x_role, wanted.x_role)
-    assert same_bits(batch.goal, np.concatenate([goals_of(day_records(log_of(path))) for path in ALL_PENGUINS]))
+    assert same_bits(batch.goal, np.concatenate([goals_of(day_records(log_of(path).entries)) for path in ALL_PENGUINS]))
     assert np.array_equal(batch.goal_mask, goal_mask(day_batch(states)))
     assert batch.day.tolist() == [state.current_step for state in states]
+    for name, column in vars(macro.whole()).items():
+        assert same_bits(column, getattr(batch, name)), name
 
 
 def test_rows_are_the_batches_rows_and_slices_are_data_sets(data: TournamentData) -> None:
-    macro, micro, l4 = macro_of(data), micro_of(data), l4_of(data)
+    macro, micro = macro_of(data), micro_of(data)
     assert len(macro[10:20]) == 10
     assert same_bits(macro[10:20][3].state_temporal, macro.batch(np.array([13])).X_temporal[0])
     assert same_bits(macro[-1].state_static, macro[len(macro) - 1].state_static)
@@ -61,11 +62,6 @@ def test_rows_are_the_batches_rows_and_slices_are_data_sets(data: TournamentData
             batch.op[i], batch.time_label[i], [batch.delta_q[i], batch.delta_p[i]],
         )  # fmt: skip
     assert micro[0].negotiation_id.startswith("w00003-s0-c0000-r0/000/00Pe@0/")
-    sets = l4.batch(np.arange(30))
-    row4 = l4[7]
-    k = len(row4.days)
-    assert same_bits(row4.thread_feat, sets.thread_feat[7, :k])
-    assert not sets.mask[7, k:].any()
 
 
 def test_only_sent_decisions_are_targets(data: TournamentData) -> None:
@@ -110,7 +106,7 @@ def test_open_goals_follow_the_ledger_of_the_moment(data: TournamentData) -> Non
     micro = micro_of(data)
     b, m = micro.batch(np.arange(len(micro))), data.tables.moments(micro.rows)
     log = log_of(PENGUIN_FIRST)
-    records = day_records(log)
+    records = day_records(log.entries)
     targets = [(e.day, e.data) for e in log.entries if isinstance(e, DecisionEntry) and e.data.sent]
     wanted = {}
     for day, d in targets:
@@ -138,14 +134,26 @@ def test_one_batch_of_threads_serves_all_their_decisions(data: TournamentData) -
     assert not b.tokens[~b.token_mask].any()
 
 
-def test_alphas_are_the_teachers(data: TournamentData) -> None:
-    fill_goals(data, "v2", None)
-    l4 = l4_of(data)
-    for i in range(0, len(l4), 37):
-        row = l4[i]
-        assert row.alpha == pytest.approx(teacher_alpha(row.days, row.thread_feat[:, 0].astype(np.float64)), rel=1e-5)
-        assert row.global_feat[28:] * 10 == pytest.approx(row.role.sum(axis=0))
-        assert len(row.days) >= 2
+@pytest.mark.parametrize("seed", [None, 3])
+@pytest.mark.parametrize("size", [1, 50, 10**6])
+def test_batches_of_threads_cover_every_decision_once(data: TournamentData, seed: int | None, size: int) -> None:
+    micro = micro_of(data)
+    thread = micro.thread
+    batches = list(micro.thread_batches(size, None if seed is None else np.random.default_rng(seed)))
+    assert np.array_equal(np.sort(np.concatenate(batches)), np.arange(len(micro)))
+    of_batch = [set(thread[at].tolist()) for at in batches]
+    assert sum(map(len, of_batch)) == len(set(thread.tolist()))  # no thread in two batches
+    longest = int(np.bincount(thread).max())
+    assert all(size - longest < len(at) < size + longest for at in batches[:-1])
+    in_order = np.array_equal(np.concatenate(batches), np.arange(len(micro)))
+    assert in_order == (seed is None)
+
+
+def test_no_rows_are_an_empty_batch(data: TournamentData) -> None:
+    none = np.array([], np.int64)
+    assert macro_of(data).batch(none).X_temporal.shape == (0, 41, 10)
+    assert micro_of(data).batch(none).time_mask.shape == (0, 41)
+    assert list(micro_of(data).pick(none).thread_batches(10)) == []
 
 
 # -- leaks --
@@ -158,7 +166,9 @@ def cuts(log: AgentLog, count: int) -> list[int]:
         i
         for i, e in enumerate(entries)
         if isinstance(e, DecisionEntry)
-        and not (isinstance(after := entries[i + 1], DecisionEntry) and (after.day, after.data.call) == (e.day, e.data.call))
+        and not (
+            isinstance(after := entries[i + 1], DecisionEntry) and (after.day, after.data.call) == (e.day, e.data.call)
+        )
     ]
     return [ends[round(x)] for x in np.linspace(0, len(ends) - 1, count)]
 
@@ -208,16 +218,16 @@ def test_the_targets_own_offer_never_stands_in_its_history(tmp_path: Path) -> No
     """Another offer in place of the one sent changes the label, and later histories, but no input of its decision."""
     log = log_of(PENGUIN_MIDDLE)
     marked = log_of(PENGUIN_MIDDLE)
-    agreed = {d for e in log.entries if e.__struct_config__.tag == "negotiation_success" for d in [e.data.mechanism_id]}  # type: ignore[union-attr]
-    places = []
+    agreed = {e.data.mechanism_id for e in log.entries if isinstance(e, NegotiationSuccessEntry)}
     last: dict[str, int] = {}
-    for i, e in enumerate(marked.entries):
-        if isinstance(e, DecisionEntry) and e.data.answer == "REJECT" and e.data.sent and e.data.mechanism_id not in agreed:
-            last[e.data.mechanism_id] = i
-    for i in last.values():
-        q, t, p = marked.entries[i].data.counter_offer  # type: ignore[union-attr, misc]
-        marked.entries[i].data.counter_offer = (q % 30 + 1, t, p)  # type: ignore[union-attr, misc]
-        places.append(i)
+    decisions = {i: e.data for i, e in enumerate(marked.entries) if isinstance(e, DecisionEntry)}
+    for i, d in decisions.items():
+        if d.counter_offer is not None and d.sent and d.mechanism_id not in agreed:
+            last[d.mechanism_id] = i
+    places = list(last.values())
+    for i in places:
+        q, t, p = decisions[i].counter_offer or (0, 0, 0)
+        decisions[i].counter_offer = (q % 30 + 1, t, p)
     assert len(places) > 50
     one, other = micro_of(data_of(tmp_path / "a", [log])), micro_of(data_of(tmp_path / "b", [marked]))
     a, b = (inputs_and_labels(ds, np.arange(len(ds))) for ds in (one, other))

@@ -10,22 +10,23 @@ What the arrays mean stands in `samples`; how they lie on disk, in `sample_build
 from __future__ import annotations
 
 import logging
-from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
 import numpy as np
+from rich.console import Console
 from safetensors.numpy import load as load_arrays
 from safetensors.numpy import save as save_arrays
 
 from echelon.hrl_xf.dataset_cache import LogCache, LogRecord
 from echelon.hrl_xf.day_batch import Ints
 from echelon.hrl_xf.goal_backfill import check_goal_options, fill_goals
-from echelon.hrl_xf.l1_safety import compute_l1_baseline_offline
 from echelon.hrl_xf.goals import reconstruct_l2_goals
-from echelon.hrl_xf.log_files import BadLog, find_logs, listing, match_agent
-from echelon.hrl_xf.samples import L4Dataset, L4DistillSample, MacroDataset, MacroSample, MicroDataset, MicroSample
+from echelon.hrl_xf.l1_safety import compute_l1_baseline_offline
+from echelon.hrl_xf.l4_samples import L4Dataset, L4DistillSample
+from echelon.hrl_xf.log_files import BadLog, find_logs, match_agent
+from echelon.hrl_xf.samples import MacroDataset, MacroSample, MicroDataset, MicroSample
 from echelon.hrl_xf.shards import IN_MEMORY, compact
 from echelon.hrl_xf.thread_tables import unpack_answer
 from echelon.hrl_xf.tournament_data import TournamentData
@@ -76,7 +77,7 @@ def load_tournament_data(
     )
     fill_goals(data, goal_backfill, l2_model_path)
     macro, micro = macro_of(data), micro_of(data)
-    log.info("%d macro samples, %d micro samples", len(macro), len(micro))
+    _say(f"{len(macro)} macro samples, {len(micro)} micro samples", quiet)
     return macro, micro
 
 
@@ -122,8 +123,8 @@ def open_tournament(
     _report(folder, [record for record in records.values() if record.error], strict)
     agent = match_agent(agent_name, (record.agent_type for record in records.values() if record.agent_type))
     wanted = [path for path, record in records.items() if record.agent_type == agent]
-    worlds = len({str(Path(path).parent) for path in records})
-    log.info("%d logs in %d folders; agent %r is %s: %d logs", len(files), worlds, agent_name, agent, len(wanted))
+    folders = len({str(Path(path).parent) for path in records})
+    _say(f"{len(files)} logs in {folders} folders; agent {agent_name!r} is {agent}: {len(wanted)} logs", quiet)
     before = {path for path, record in records.items() if record.error}
     records = cache.update(files, wanted, num_workers, strict=strict, quiet=quiet)
     _report(folder, [record for path, record in records.items() if record.error and path not in before], strict)
@@ -132,6 +133,13 @@ def open_tournament(
     if not good:
         raise ValueError(f"none of the {len(wanted)} logs of {agent} in {folder} can be used; see the messages above")
     return TournamentData(cache.folder, good, horizon, bad, in_memory)
+
+
+def _say(text: str, quiet: bool) -> None:
+    """To the log; in a script that has set up none, to the terminal: whose data these are must not go unseen."""
+    log.info("%s", text)
+    if not quiet and not log.isEnabledFor(logging.INFO):
+        Console(stderr=True, highlight=False, soft_wrap=True).print(text, markup=False)
 
 
 def _report(folder: Path, bad: Sequence[LogRecord], strict: bool) -> None:
@@ -156,13 +164,6 @@ def micro_of(data: TournamentData) -> MicroDataset:
 def l4_of(data: TournamentData) -> L4Dataset:
     rows = data.rows("set")
     return L4Dataset(data, rows[data.tables.store.take("set.n_members", rows) >= 2])
-
-
-def agents_in(data_dir: PathLike) -> str:
-    """Who is recorded below a folder, as text."""
-    cache = LogCache(Path(data_dir))
-    records = cache.identify(find_logs(Path(data_dir)))
-    return listing(Counter(record.agent_type for record in records.values() if record.agent_type))
 
 
 class _Saved(msgspec.Struct, frozen=True, kw_only=True):

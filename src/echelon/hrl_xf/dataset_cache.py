@@ -17,13 +17,14 @@ import logging
 import secrets
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 
 import msgspec
 
 from echelon.hrl_xf.day_batch import FEATURE_VERSION
 from echelon.hrl_xf.log_columns import LogColumns, check_complete, columns_of
-from echelon.hrl_xf.log_files import BadLog, LogFile, agent_type_of, read_log
+from echelon.hrl_xf.log_files import UNREADABLE, BadLog, LogFile, agent_type_of, read_log
 from echelon.hrl_xf.sample_builder import build_tables
 from echelon.hrl_xf.schema import LogError
 from echelon.hrl_xf.shards import ShardError, join, read_metadata, row_counts, write_shard
@@ -38,6 +39,8 @@ log = logging.getLogger(__name__)
 CACHE_VERSION = 1
 """Raise it with any change of the tables."""
 SHARD_LOGS = 64
+WORTH_A_WORKER = 50
+"""Logs that take about as long to parse as a worker to start."""
 _TOGETHER = 8
 """Logs whose columns are computed at once: many small arrays are slow, very large ones too."""
 INDEX = "index.json"
@@ -67,7 +70,7 @@ class LogRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 class Index(msgspec.Struct, frozen=True, kw_only=True):
     format_version: int = CACHE_VERSION
-    feature_version: int = FEATURE_VERSION
+    feature_version: int
     horizon: int
     records: list[LogRecord] = []
 
@@ -131,12 +134,18 @@ class LogCache:
                     if strict and bad:
                         raise BadLog(str(self.data_dir / bad[0].file.path), bad[0].error)
             finally:
-                index = Index(horizon=self.horizon, records=list(records.values()))
+                # logs that are gone too: they may come back; but what could not be read may be readable next time
+                known = [r for r in (self.index() | records).values() if not r.error.startswith(UNREADABLE)]
+                index = Index(feature_version=FEATURE_VERSION, horizon=self.horizon, records=known)
                 write_atomic(self.folder / INDEX, msgspec.json.encode(index))
         return records
 
     def _saved(self, records: dict[str, LogRecord]) -> bool:
-        return (self.folder / INDEX).exists() and self.index() == records
+        """Whether the index knows all this: then nobody needs the lock, or a cache that can be written."""
+        if not (self.folder / INDEX).exists():
+            return False
+        known = self.index()
+        return all(known.get(path) == record for path, record in records.items())
 
     @contextmanager
     def _building(self) -> Iterator[None]:
@@ -144,7 +153,9 @@ class LogCache:
             self.folder.mkdir(parents=True, exist_ok=True)
             lock = (self.folder / ".lock").open("w")
         except OSError as error:
-            raise OSError(f"the cache {self.folder} cannot be written ({error.strerror}); give another cache_dir") from error
+            raise OSError(
+                f"the cache {self.folder} cannot be written ({error.strerror}); give another cache_dir"
+            ) from error
         with lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -156,11 +167,13 @@ class LogCache:
             yield
 
     def _parse(self, missing: list[LogFile], num_workers: int | None, quiet: bool) -> Iterator[list[LogRecord]]:
-        workers = max(1, min(cores() if num_workers is None else num_workers, len(missing)))
+        workers = max(1, min(cores() if num_workers is None else num_workers, len(missing) // WORTH_A_WORKER))
         size = max(1, min(SHARD_LOGS, -(-len(missing) // (2 * workers))))
         groups = [missing[i : i + size] for i in range(0, len(missing), size)]
         tasks = [
-            Task(f"logs {group[0].path} to {group[-1].path}", (str(self.data_dir), group, str(self.folder), self.horizon))
+            Task(
+                f"logs {group[0].path} to {group[-1].path}", (str(self.data_dir), group, str(self.folder), self.horizon)
+            )
             for group in groups
         ]
         by_name = dict(zip((task.name for task in tasks), groups, strict=True))
@@ -225,7 +238,7 @@ def _placed(records: list[LogRecord], tables: Tables, shard: str, at: dict[str, 
     }
     for table, logs in owner.items():
         edges = logs.searchsorted(range(len(records) + 1)).tolist()
-        spans[table] = [(at[table] + a, b - a) for a, b in zip(edges, edges[1:], strict=False)]
+        spans[table] = [(at[table] + a, b - a) for a, b in pairwise(edges)]
     return [
         msgspec.structs.replace(
             record,

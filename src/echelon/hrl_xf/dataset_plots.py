@@ -9,6 +9,8 @@ from typing import Any
 import jinja2
 import matplotlib
 import numpy as np
+from markupsafe import Markup
+from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from echelon.hrl_xf.dataset_summary import DecisionColumns, goal_table, lines
@@ -16,11 +18,10 @@ from echelon.hrl_xf.goals import BUCKETS
 from echelon.hrl_xf.log_columns import ACCEPT, OPS, REJECT
 from echelon.hrl_xf.samples import MacroDataset
 
-matplotlib.use("svg")
-from matplotlib.figure import Figure  # noqa: E402 - the backend comes first
-
 COLOURS = ("#2a6f97", "#e07a2f", "#7a9e3f", "#8c5a9e")
 OP_COLOURS = {"ACCEPT": "#3f8f5f", "REJECT": "#2a6f97", "END": "#b5524a"}
+ENOUGH = 20
+"""A share of fewer is not shown."""
 SIDES = (("buying", False), ("selling", True))
 
 _PAGE = jinja2.Template(
@@ -45,11 +46,12 @@ ul { padding-left: 1.1rem; color: #333; } li { margin: .1rem 0; }
 def page(summary: dict[str, Any], macro: MacroDataset, columns: DecisionColumns) -> str:
     """The page as HTML."""
     plots = [
-        {"title": title, "caption": caption, "svg": jinja2.utils.markupsafe.Markup(_svg(draw))}
+        {"title": title, "caption": caption, "svg": Markup(_svg(draw))}
         for title, caption, draw in _plots(macro, columns)
     ]
     title = f"{summary['agent']}: {summary['worlds']} worlds, {summary['agent_days']} agent-days"
-    return _PAGE.render(title=title, lines=list(lines(summary)), plots=plots)
+    html: str = _PAGE.render(title=title, lines=list(lines(summary)), plots=plots)
+    return html
 
 
 def _svg(draw: Callable[[Any], None]) -> str:
@@ -64,20 +66,25 @@ def _svg(draw: Callable[[Any], None]) -> str:
 
 
 def _plots(macro: MacroDataset, c: DecisionColumns) -> list[tuple[str, str, Callable[[Any], None]]]:
+    """Title, caption and drawing of each plot."""
     sent = c.where(c.sent)
     goals = goal_table(macro)
-    return [
-        ("Days ahead of delivery", "Share of offers by days ahead of the day they were made on.", lambda a: _days(a, c)),
-        ("Answers to an offer", "Shares by relative time of the negotiation, and above them how many; openings are not in it.", lambda a: _answers(a, sent)),
-        ("Quantity", "Pieces in offers sent, and in offers of partners that were accepted.", lambda a: _quantity(a, sent)),
-        ("Price", "Where in the issue's range the price stands: 0 the lowest, 1 the highest.", lambda a: _price(a, sent)),
-        ("Offers before a decision", "Length of the history, both sides' offers counted.", lambda a: _history(a, sent)),
-        ("Goals", "v2 labels: pieces by bucket of days ahead; median, middle half, and range without outliers.",
-         lambda a: _goals(a, *goals)),
-        ("Residuals to the baseline", "What L3 learns: offers sent less L1's legal baseline.", lambda a: _residuals(a, sent)),
-        ("Acceptance by rank", "Offers answered together on one side, by how many of them have a better price.",
-         lambda a: _ranks(a, sent)),
+    captions = {
+        "Days ahead of delivery": "Share of offers by days ahead of the day they were made on.",
+        "Answers to an offer": "Shares by relative time, and above them how many decisions; openings are not in it.",
+        "Quantity": "Pieces in offers sent, and in offers of partners that were accepted.",
+        "Price": "Where in the issue's range the price stands: 0 the lowest, 1 the highest.",
+        "Offers before a decision": "Length of the history, both sides' offers counted.",
+        "Goals": "v2 labels: pieces by bucket of days ahead; median, middle half, and range without outliers.",
+        "Residuals to the baseline": "What L3 learns: offers sent less L1's legal baseline, where there is one.",
+        "Acceptance by rank": "Offers answered together on one side, by how many of them have a better price.",
+    }
+    drawings: list[Callable[[Any], None]] = [
+        lambda axes: _days(axes, c), lambda axes: _answers(axes, sent), lambda axes: _quantity(axes, sent),
+        lambda axes: _price(axes, sent), lambda axes: _history(axes, sent), lambda axes: _goals(axes, *goals),
+        lambda axes: _residuals(axes, sent), lambda axes: _ranks(axes, sent),
     ]  # fmt: skip
+    return [(title, caption, draw) for (title, caption), draw in zip(captions.items(), drawings, strict=True)]
 
 
 def _bars(axes: Any, groups: dict[str, NDArray[np.float64]], labels: list[str]) -> None:
@@ -86,7 +93,8 @@ def _bars(axes: Any, groups: dict[str, NDArray[np.float64]], labels: list[str]) 
         at = np.arange(len(labels)) + (i - (len(groups) - 1) / 2) * width
         axes.bar(at, values, width, label=name, color=COLOURS[i])
     axes.set_xticks(range(len(labels)), labels)
-    axes.legend(frameon=False)
+    if groups:
+        axes.legend(frameon=False)
 
 
 def _shares(values: NDArray[Any], most: int) -> NDArray[np.float64]:
@@ -165,7 +173,8 @@ def _goals(axes: Any, goals: NDArray[np.float32], mask: NDArray[np.bool_]) -> No
         axes.plot([], [], color=COLOURS[i], linewidth=8, label=side)
     axes.set_xticks(range(4), labels)
     axes.set(xlabel="days ahead", ylabel="pieces a day")
-    axes.legend(frameon=False)
+    if mask.any():
+        axes.legend(frameon=False)
 
 
 def _residuals(axes: Any, sent: DecisionColumns) -> None:
@@ -186,6 +195,6 @@ def _ranks(axes: Any, sent: DecisionColumns) -> None:
         if len(chosen.op):
             total = np.bincount(chosen.others[:, 2], minlength=most + 1)
             accepted = np.bincount(chosen.others[chosen.op == ACCEPT, 2], minlength=most + 1)
-            groups[side] = accepted / np.maximum(total, 1)
+            groups[side] = np.where(total >= ENOUGH, accepted / np.maximum(total, 1), 0.0)
     _bars(axes, groups, [str(rank) for rank in range(most + 1)])
     axes.set(xlabel="threads with a better price", ylabel="share accepted")

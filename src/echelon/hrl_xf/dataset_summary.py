@@ -86,7 +86,7 @@ def _columns(data: TournamentData, m: Moments) -> DecisionColumns:
         first=m.asked == _FIRST,
         on_table=m.on_table,
         seller=m.seller,
-        masked=~m.open.any(axis=1),
+        masked=np.logical_not(m.open.any(axis=1)),
         fits=m.fits,
         history=m.history,
         relative_time=m.relative_time,
@@ -121,9 +121,7 @@ def goal_table(macro: MacroDataset) -> tuple[NDArray[np.float32], Bools]:
     return data.tables.store.take("day.goal", macro.rows), np.concatenate(masks)
 
 
-def summarise(
-    macro: MacroDataset, micro: MicroDataset, columns: DecisionColumns, split: WorldSplit
-) -> dict[str, Any]:
+def summarise(macro: MacroDataset, micro: MicroDataset, columns: DecisionColumns, split: WorldSplit) -> dict[str, Any]:
     """Everything worth a line, ready for JSON."""
     data = macro.data
     sent = columns.where(columns.sent)
@@ -174,29 +172,26 @@ def _rules(columns: DecisionColumns) -> dict[str, float]:
     return {name: round(value, 4) for name, value in kept.items()}
 
 
-def logs_of(data: TournamentData, split: WorldSplit, name: Split) -> Ints:
-    """Logs of a split, as indices into `data.records`."""
-    return np.array([i for i, r in enumerate(data.records) if split.configs[r.config_id] == name], np.int64)
-
-
 def _sizes(macro: MacroDataset, micro: MicroDataset, split: WorldSplit, name: Split) -> dict[str, int]:
-    logs = logs_of(macro.data, split, name)
+    days = macro.part(split, name)
     return {
         "configurations": len(split.of(name)),
-        "logs": len(logs),
-        "agent_days": len(macro.of_logs(logs)),
-        "decisions": len(micro.of_logs(logs)),
+        "logs": len(np.unique(days.log)),
+        "agent_days": len(days),
+        "decisions": len(micro.part(split, name)),
     }
 
 
 def lines(summary: dict[str, Any]) -> Iterator[str]:
     """The summary as text."""
     s = summary
-    yield f"{s['agent']}: {s['worlds']} worlds of {s['configurations']} configurations, {s['logs']} logs, {s['agent_days']} agent-days"
+    worlds, days = f"{s['worlds']} worlds of {s['configurations']} configurations", f"{s['agent_days']} agent-days"
+    yield f"{s['agent']}: {worlds}, {s['logs']} logs, {days}"
     if s["left_out"]:
         yield f"left out: {len(s['left_out'])} logs"
     by = ", ".join(f"{name} {n}" for name, n in s["decisions_by_answer"].items())
-    yield f"{s['decisions']} decisions ({by}), {s['openings']} of them openings; {s['overtaken_first_proposals']} first proposals were overtaken"
+    overtaken = f"{s['overtaken_first_proposals']} first proposals were overtaken"
+    yield f"{s['decisions']} decisions ({by}), {s['openings']} of them openings; {overtaken}"
     yield f"answers to an offer: {_percent(s['answers_to_an_offer'])}; L1 would answer {_percent(s['l1_would_answer'])}"
     for what, table in s["days_ahead"].items():
         yield f"days ahead, {what}: {_percent(table)}"
@@ -217,5 +212,3 @@ def _percent(table: dict[str, float]) -> str:
 
 def _plain(table: dict[str, float]) -> str:
     return ", ".join(f"{name} {value:g}" for name, value in table.items())
-
-

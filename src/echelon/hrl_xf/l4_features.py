@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from echelon.hrl_xf.day_batch import Bools, Floats, Ints
-from echelon.hrl_xf.goals import BUCKETS, Buckets
+from echelon.hrl_xf.goals import BUCKETS, GOAL_SIZE, Buckets
 from echelon.hrl_xf.state_builder import P_MAX
 
 THREAD_FEATURES = 24
@@ -111,8 +111,9 @@ def global_features(
     goal: Floats, x_static: NDArray[np.float32], n_buy: Ints, n_sell: Ints, I_max: Floats
 ) -> NDArray[np.float32]:
     """`global_feat` of each set: goal (Q by I_max, P by 50), x_static, numbers of threads by 10.  # (S, 30)"""
-    scaled = np.asarray(goal, np.float64).reshape(-1, 4, 2, 2) / np.stack([I_max, np.full_like(I_max, P_MAX)], axis=-1)[
-        :, None, None, :
-    ]
+    scaled = (
+        np.asarray(goal, np.float64).reshape(-1, 4, 2, 2)
+        / np.stack([I_max, np.full_like(I_max, P_MAX)], axis=-1)[:, None, None, :]
+    )
     counts = np.stack([n_buy, n_sell], axis=-1) / 10.0
-    return np.concatenate([scaled.reshape(len(I_max), -1), x_static, counts], axis=1).astype(np.float32)
+    return np.concatenate([scaled.reshape(len(I_max), GOAL_SIZE), x_static, counts], axis=1).astype(np.float32)

@@ -7,8 +7,8 @@ sample is ever made of entries that contradict each other.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any, Final
 
 import numpy as np
@@ -23,6 +23,7 @@ from echelon.hrl_xf.schema import (
     DayState,
     Decision,
     DecisionEntry,
+    Issues,
     LogError,
     NegotiationSuccess,
     NegotiationSuccessEntry,
@@ -44,6 +45,17 @@ _CONSTANT = (
     "n_steps", "n_lines", "initial_balance", "horizon", "production_cost", "my_input_product", "my_output_product",
     "n_products",
 )  # fmt: skip
+
+_STOCKS = (
+    "inventory_input", "inventory_output", "needed_supplies", "needed_sales", "my_input_product", "my_output_product",
+    "n_products",
+)  # fmt: skip
+_MONEYS = (
+    "balance", "initial_balance", "spot_price_in", "spot_price_out", "production_cost", "shortfall_penalty",
+    "storage_cost", "disposal_cost",
+)  # fmt: skip
+_OUTCOMES = ("profit", "shortfall_penalty", "storage_cost", "disposal_cost")
+_stocks, _moneys, _outcomes = attrgetter(*_STOCKS), attrgetter(*_MONEYS), attrgetter(*_OUTCOMES)
 
 COLUMNS: Final = (
     "day", "thread", "call", "asked", "seller", "round", "rounds", "on_table", "quantity_seen", "ahead_seen",
@@ -125,6 +137,11 @@ def _within(name: str, value: float, low: float, high: float) -> None:
         raise LogError(f"{name} {value} is not within {low:g}..{high:g}")
 
 
+def _legal(offer: Offer, issues: Issues) -> bool:
+    (q0, q1), (t0, t1), (p0, p1) = issues.quantity, issues.time, issues.price
+    return q0 <= offer[0] <= q1 and t0 <= offer[1] <= t1 and p0 <= offer[2] <= p1
+
+
 class _Reader:
     """Reads entries in their order; `LogError` at the first that contradicts those before."""
 
@@ -136,7 +153,7 @@ class _Reader:
         self.n_deals = 0
         self.thread_of: dict[str, int] = {}
         self.rounds_of: list[tuple[int, int]] = []  # of each thread: the last round, and how many there are
-        self.last_offers: list[set[Offer]] = []  # of each thread: what can be agreed
+        self.last_offer: list[Offer | None] = []  # of each thread: what can be agreed
         self.rows: list[tuple[int, ...]] = []
 
     def dawn(self, day: int, state: DayState) -> None:
@@ -157,34 +174,34 @@ class _Reader:
         columns.deals.append([])
 
     def _check_day(self, state: DayState) -> None:
+        step, commitments = state.current_step, state.commitments
         _within("n_steps", state.n_steps, 1, MOST_DAYS)
-        _within("current_step", state.current_step, 0, state.n_steps - 1)
+        _within("current_step", step, 0, state.n_steps - 1)
         _within("n_lines", state.n_lines, 1, MOST_PIECES)
         _within("horizon", state.horizon, 0, MOST_DAYS)
-        _within("commitments' days", len(state.commitments.Q_in), 0, self.horizon + 1)
-        for name in ("inventory_input", "inventory_output", "needed_supplies", "needed_sales"):
-            _within(name, getattr(state, name), -1e8, 1e8)
-        for name in ("balance", "initial_balance", "spot_price_in", "spot_price_out", "production_cost"):
-            _within(name, getattr(state, name), -MOST_MONEY, MOST_MONEY)
-        for name in ("my_input_product", "my_output_product", "n_products"):
-            _within(name, getattr(state, name), 0, MOST_DAYS)
-        commitments = state.commitments
-        for quantity in (*commitments.Q_in, *commitments.Q_out):
-            _within("a commitment's quantity", quantity, 0, 1e8)
-        for money in (*commitments.Payables, *commitments.Receivables):
-            _within("a commitment's money", money, -MOST_MONEY, MOST_MONEY)
+        _within("commitments' days", len(commitments.Q_in), 0, self.horizon + 1)
+        for name, value in zip(_STOCKS, _stocks(state), strict=True):
+            _within(name, value, -1e8, 1e8)
+        for name, value in zip(_MONEYS, _moneys(state), strict=True):
+            _within(name, value, -MOST_MONEY, MOST_MONEY)
+        quantities = (*commitments.Q_in, *commitments.Q_out, 0)
+        _within("the smallest commitment", min(quantities), 0, 1e8)
+        _within("the largest commitment", max(quantities), 0, 1e8)
+        moneys = (*commitments.Payables, *commitments.Receivables, 0)
+        _within("the smallest payment", min(moneys), -MOST_MONEY, MOST_MONEY)
+        _within("the largest payment", max(moneys), -MOST_MONEY, MOST_MONEY)
         for issues in (state.buy_issues, state.sell_issues):
             if issues is not None:
-                _within("quantity issue", min(issues.quantity), 0, issues.quantity[1])
-                _within("quantity issue", issues.quantity[1], 0, MOST_PIECES)
-                _within("price issue", min(issues.price), 0, issues.price[1])
-                _within("price issue", issues.price[1], 0, MOST_PRICE)
-                _within("time issue", min(issues.time), state.current_step, issues.time[1])
-                _within("time issue", issues.time[1], 0, state.current_step + self.horizon)
+                _within("the quantity issue's lower end", issues.quantity[0], 0, issues.quantity[1])
+                _within("the quantity issue's upper end", issues.quantity[1], 0, MOST_PIECES)
+                _within("the price issue's lower end", issues.price[0], 0, issues.price[1])
+                _within("the price issue's upper end", issues.price[1], 0, MOST_PRICE)
+                _within("the time issue's lower end", issues.time[0], step, issues.time[1])
+                _within("the time issue's upper end", issues.time[1], step, step + self.horizon)
         for seen in (*state.offers_snapshot.buy, *state.offers_snapshot.sell):
             self._check_offer((seen.quantity, seen.time, seen.price))
-            _within("round", seen.round, 0, MOST_DAYS)
-            _within("rounds", seen.rounds, 0, MOST_DAYS)
+            if not 0 <= seen.round <= seen.rounds <= MOST_DAYS:
+                raise LogError(f"an offer of round {seen.round} of {seen.rounds} cannot be")
 
     def _check_offer(self, offer: Offer) -> None:
         quantity, time, price = offer
@@ -202,7 +219,8 @@ class _Reader:
         state = self._today(day)
         seller = d.role == "seller"
         thread = self._thread(d.mechanism_id, d.partner, seller)
-        if d.issues != (state.sell_issues if seller else state.buy_issues):
+        issues = state.sell_issues if seller else state.buy_issues
+        if issues is None or d.issues != issues:
             raise LogError(f"its issues {d.issues} are not the day's")
         if d.deals_before != self.n_deals:
             raise LogError(f"deals_before is {d.deals_before}, but {self.n_deals} deals stand before it")
@@ -211,25 +229,21 @@ class _Reader:
         last_round, rounds = self.rounds_of[thread]
         if not last_round <= d.round <= d.rounds <= MOST_DAYS or rounds not in (-1, d.rounds):
             raise LogError(f"round {d.round} of {d.rounds} comes after round {last_round} of {rounds}")
-        if not 0.0 <= d.relative_time <= 1.0 or math.isnan(d.relative_time):
+        if not 0.0 <= d.relative_time <= 1.0:
             raise LogError(f"relative_time {d.relative_time} is not within 0..1")
-        self.rounds_of[thread] = (d.round, d.rounds)
         offer, counter, answer = d.offer, d.counter_offer, d.answer
         if (counter is not None) != (answer == "REJECT") or (answer == "ACCEPT" and offer is None):
             raise LogError(f"{answer} with offer {offer} and counter-offer {counter} means nothing")
-        if offer is not None:
-            self._check_offer(offer)
-            if not d.issues.quantity[0] <= offer[0] <= d.issues.quantity[1]:
-                raise LogError(f"the partner's offer {offer} is outside the issues {d.issues}")
-            if not (d.issues.time[0] <= offer[1] <= d.issues.time[1] and d.issues.price[0] <= offer[2] <= d.issues.price[1]):
-                raise LogError(f"the partner's offer {offer} is outside the issues {d.issues}")
+        seen_q, seen_t, seen_p = (0, day, 0) if offer is None else offer
+        if offer is not None and not _legal(offer, issues):
+            raise LogError(f"the partner's offer {offer} is outside the issues {d.issues}")
+        q, t, p = (0, day, 0) if counter is None else counter
         if counter is not None:
-            self._check_offer(counter)
+            self._check_offer(counter)  # experts do offer what the issues forbid; it only has to be a number
         if d.sent:
-            self.last_offers[thread] = {o for o in (offer if answer == "ACCEPT" else None, counter) if o is not None}
+            self.last_offer[thread] = offer if answer == "ACCEPT" else counter
+        self.rounds_of[thread] = (d.round, d.rounds)
         self.call = d.call
-        seen_q, seen_t, seen_p = offer or (0, day, 0)
-        q, t, p = counter or (0, day, 0)
         self.rows.append((
             self.row, thread, d.call, _ASKED[d.asked], seller, d.round, d.rounds, offer is not None, seen_q,
             seen_t - day, seen_p, _OPS[answer], q, t - day, p, d.deals_before, d.sent,
@@ -242,7 +256,7 @@ class _Reader:
             thread = self.thread_of[mechanism] = len(self.columns.threads)
             self.columns.threads.append((self.row, partner, seller))
             self.rounds_of.append((0, -1))
-            self.last_offers.append(set())
+            self.last_offer.append(None)
         elif self.columns.threads[thread] != (self.row, partner, seller):
             raise LogError(f"negotiation {mechanism} was with another partner, in another role or on another day")
         elif thread in self.columns.agreements:
@@ -253,7 +267,7 @@ class _Reader:
         state = self._today(day)
         known = success.mechanism_id in self.thread_of
         thread = self._thread(success.mechanism_id, success.partner, success.role == "seller")
-        if not known or success.agreement not in self.last_offers[thread]:
+        if not known or success.agreement != self.last_offer[thread]:
             raise LogError(f"agreement {success.agreement} is not what was offered last in {success.mechanism_id}")
         self._check_offer(success.agreement)
         _within("days ahead of the agreement", success.agreement[1] - state.current_step, 0, self.horizon)
@@ -265,6 +279,8 @@ class _Reader:
         self._today(day)
         if self.columns.closed[self.row] is not None:
             raise LogError("the day was closed before")
+        for name, value in zip(_OUTCOMES, _outcomes(closed), strict=True):
+            _within(name, value, -MOST_MONEY, MOST_MONEY)
         self.columns.closed[self.row] = closed
 
     def finish(self) -> LogColumns:

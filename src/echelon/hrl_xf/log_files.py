@@ -23,6 +23,7 @@ HEAD_BYTES = 4096
 _NAME = re.compile(r"agent_.*\.json(\.gz)?")
 _HEAD_TYPE = re.compile(rb'"agent_type"\s*:\s*("(?:[^"\\]|\\.)*")')
 _HEAD_VERSION = re.compile(rb'^\s*\{\s*"format_version"\s*:\s*\d+')
+UNREADABLE = "cannot be read"
 MAX_LOG_BYTES = 1 << 30
 """Beyond this a log is not one: a damaged .gz could otherwise unpack to any size."""
 
@@ -75,7 +76,7 @@ def read_bytes(data_dir: Path, path: str) -> bytes:
     try:
         raw = (data_dir / path).read_bytes()
     except OSError as error:
-        raise BadLog(path, f"cannot be read: {error.strerror}") from error
+        raise BadLog(path, f"{UNREADABLE}: {error.strerror}") from error
     return _unpacked(path, raw, MAX_LOG_BYTES) if path.endswith(".gz") else raw
 
 
@@ -114,7 +115,7 @@ def agent_type_of(data_dir: Path, path: str) -> str:
         with (data_dir / path).open("rb") as file:
             head = file.read(HEAD_BYTES)
     except OSError as error:
-        raise BadLog(path, f"cannot be read: {error.strerror}") from error
+        raise BadLog(path, f"{UNREADABLE}: {error.strerror}") from error
     if not head:
         raise BadLog(path, "the file is empty")
     if path.endswith(".gz"):

@@ -32,7 +32,7 @@ from echelon.hrl_xf.schema import (
     Offer,
     Role,
 )
-from echelon.hrl_xf.state_builder import OffersMemory, day_state, issues_of
+from echelon.hrl_xf.state_builder import OffersMemory, day_state
 
 _SERIES = ("balance", "inventory_input", "inventory_output", "profit", "productivity")
 
@@ -44,9 +44,7 @@ class Thread(NamedTuple):
     """One negotiation of today, as the agent sees it."""
 
     role: Role
-    mechanism_id: str
     issues: Issues
-    rounds: int
 
 
 def _offer(outcome: Any) -> Offer:
@@ -76,6 +74,8 @@ class Recorder:
         self._otherwise: Asked = otherwise
         self._day = -1
         self._awi: Any = None
+        self._me = ""
+        self._rounds = 0
         self._initial_balance = 0.0
         self._offers = OffersMemory()
         self._threads: dict[str, Thread] = {}
@@ -86,40 +86,21 @@ class Recorder:
         self._executed = (0, 0)
         self._contracts_seen = 0
         self._due: dict[int, list[ContractEvent]] = {}
-        self._asking_state: Any = None
-        self._ask_depth = 0
-        self._decide_depth = 0
+        # Agents call their own methods: only the outermost call is a question, or a decision.
+        self.asking_state: Any = None
+        self.asking = 0
+        self.deciding = 0
 
     def count_failure(self, trace: str) -> None:
         self.failures += 1
         self.first_failure = self.first_failure or trace
-
-    # -- who is asked, and how deep: agents call their own methods, and only the outermost call is a decision --
-
-    def ask(self, state: Any) -> None:
-        if self._ask_depth == 0:
-            self._asking_state = state
-        self._ask_depth += 1
-
-    def asked(self) -> bool:
-        """End what `ask` began; True if that was the outermost question."""
-        self._ask_depth -= 1
-        return self._ask_depth == 0
-
-    def decide(self) -> None:
-        self._decide_depth += 1
-
-    def decided(self) -> bool:
-        """End what `decide` began; True if that was the outermost decision."""
-        self._decide_depth -= 1
-        return self._decide_depth == 0
 
     # -- the day's frame --
 
     def dawn(self, agent: Any) -> None:
         awi = agent.awi
         if self._day < 0:
-            self._awi = awi
+            self._awi, self._me = awi, awi.agent.id
             self._initial_balance = float(awi.current_balance)
             self.entries.append(AgentInitializedEntry(day=awi.current_step, data=_initialized(agent, awi)))
         else:
@@ -127,21 +108,27 @@ class Recorder:
         self._day = awi.current_step
         state = day_state(awi, self._initial_balance, self._offers.take())
         self.entries.append(DailyStatusEntry(day=self._day, data=state))
-        me, details = awi.agent.id, awi.current_negotiation_details
+        details = awi.current_negotiation_details
         self._threads = {}
-        for partner, info in details["buy"].items():
-            self._threads[partner] = self._thread("buyer", partner, me, state.buy_issues, info.nmi)
-        for partner, info in details["sell"].items():
-            self._threads[partner] = self._thread("seller", me, partner, state.sell_issues, info.nmi)
+        if details["buy"]:
+            self._threads |= dict.fromkeys(details["buy"], self._side("buyer", state.buy_issues))
+        if details["sell"]:
+            self._threads |= dict.fromkeys(details["sell"], self._side("seller", state.sell_issues))
         self._open = set(self._threads)
+        one = next(iter((details["buy"] or details["sell"]).values()), None)
+        self._rounds = 0 if one is None else one.nmi.n_steps  # a world gives all its negotiations the same
         self._pending = {}
         self._calls = self._deals = 0
 
-    def _thread(self, role: Role, seller: str, buyer: str, issues: Issues | None, nmi: Any) -> Thread:
-        bounds = issues or issues_of(nmi.issues)
-        if bounds is None:
-            raise ValueError(f"negotiation of {seller} and {buyer} on day {self._day} has no issues")
-        return Thread(role, f"{self._day:03d}_{seller}_{buyer}", bounds, nmi.n_steps)
+    def _side(self, role: Role, issues: Issues | None) -> Thread:
+        if issues is None:
+            raise ValueError(f"there are negotiations as {role} on day {self._day}, but no issues to negotiate")
+        return Thread(role, issues)
+
+    def _mechanism_id(self, partner: str, role: Role) -> str:
+        """Names the negotiation by day and partners: equal worlds give equal names, which the simulator's do not."""
+        seller, buyer = (partner, self._me) if role == "buyer" else (self._me, partner)
+        return f"{self._day:03d}_{seller}_{buyer}"
 
     def dusk(self, agent: Any) -> None:
         world, me = agent.awi._world, agent.awi.agent.id
@@ -186,9 +173,9 @@ class Recorder:
             asked,
             partner,
             thread.role,
-            thread.mechanism_id,
+            self._mechanism_id(partner, thread.role),
             state.step,
-            thread.rounds,
+            self._rounds,
             float(state.relative_time),
             thread.issues,
             offer,
@@ -204,7 +191,7 @@ class Recorder:
             if partner in self._open:
                 counter = None if outcome is None else _offer(outcome)
                 answer: Answer = "END" if counter is None else "REJECT"
-                asking = self._asking_state
+                asking = self.asking_state
                 self._pending[partner] = self._decide("first_proposals", partner, asking, None, answer, counter)
         self._calls += 1
 
@@ -218,7 +205,7 @@ class Recorder:
                 continue
             on_table = offers.get(partner)
             offer = None if on_table is None else _offer(on_table)
-            state = states.get(partner, self._asking_state)
+            state = states.get(partner, self.asking_state)
             given = responses.get(partner)
             outcome = None if given is None else given.outcome
             answer = "END" if given is None else _answer(given.response, outcome, offer)
@@ -252,25 +239,25 @@ class Recorder:
 
     def _saw(self, partner: str, offer: Any, state: Any) -> None:
         thread = self._threads[partner]
-        self._offers.saw(thread.role, offer, state.step, thread.rounds)
+        self._offers.saw(thread.role, offer, state.step, self._rounds)
 
     # -- results of negotiations --
 
     def agreed(self, contract: Any) -> None:
-        me, annotation, agreement = self._awi.agent.id, contract.annotation, contract.agreement
-        role: Role = "buyer" if annotation["buyer"] == me else "seller"
+        annotation, agreement = contract.annotation, contract.agreement
+        role: Role = "buyer" if annotation["buyer"] == self._me else "seller"
         partner = annotation["seller" if role == "buyer" else "buyer"]
         deal = (int(agreement["quantity"]), int(agreement["time"]), int(agreement["unit_price"]))
-        mechanism_id = self._threads[partner].mechanism_id
+        mechanism_id = self._mechanism_id(partner, role)
         data = NegotiationSuccess(mechanism_id, partner, role, deal, contract.mechanism_state.step)
         self.entries.append(NegotiationSuccessEntry(day=self._day, data=data))
         self._open.discard(partner)
         self._deals += 1
 
     def failed(self, annotation: Any, state: Any) -> None:
-        role: Role = "buyer" if annotation["buyer"] == self._awi.agent.id else "seller"
+        role: Role = "buyer" if annotation["buyer"] == self._me else "seller"
         partner = annotation["seller" if role == "buyer" else "buyer"]
-        mechanism_id = self._threads[partner].mechanism_id
+        mechanism_id = self._mechanism_id(partner, role)
         data = NegotiationFailure(mechanism_id, partner, role, state.step, bool(state.timedout))
         self.entries.append(NegotiationFailureEntry(day=self._day, data=data))
         self._open.discard(partner)
@@ -281,15 +268,24 @@ class Recorder:
         """Close the last day and hand over the whole log; call it once, after the world has ended."""
         if self._day >= 0:
             self._close_day()
-        closed = [e.data for e in self.entries if isinstance(e, DayClosedEntry)]
-        answers = [e.data.answer for e in self.entries if isinstance(e, DecisionEntry)]
+        closed: list[DayClosed] = []
+        answers = {"ACCEPT": 0, "REJECT": 0, "END": 0}
+        deals = 0
+        for entry in self.entries:
+            kind = type(entry)
+            if kind is DecisionEntry:
+                answers[entry.data.answer] += 1  # type: ignore[union-attr]
+            elif kind is NegotiationSuccessEntry:
+                deals += 1
+            elif kind is DayClosedEntry:
+                closed.append(entry.data)  # type: ignore[arg-type]
         stats = LogStats(
             days=len(closed),
-            decisions=len(answers),
-            accepts=answers.count("ACCEPT"),
-            rejects=answers.count("REJECT"),
-            ends=answers.count("END"),
-            deals=sum(isinstance(e, NegotiationSuccessEntry) for e in self.entries),
+            decisions=sum(answers.values()),
+            accepts=answers["ACCEPT"],
+            rejects=answers["REJECT"],
+            ends=answers["END"],
+            deals=deals,
             final_score=closed[-1].balance / self._initial_balance if closed and self._initial_balance else 0.0,
             tracker_failures=self.failures,
             first_tracker_failure=self.first_failure,

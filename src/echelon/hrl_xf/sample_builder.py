@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 
 from echelon.hrl_xf.day_batch import DayBatch, Ints, Ledger, Offers, age_of, day_batch
 from echelon.hrl_xf.goals import BUCKETS, reconstruct_l2_goals
-from echelon.hrl_xf.l1_safety import L1Output, L1SafetyLayer
+from echelon.hrl_xf.l1_safety import L1Output, L1SafetyLayer, Outcomes
 from echelon.hrl_xf.log_columns import COLUMNS, FRAMEWORK, REJECT, LogColumns
 from echelon.hrl_xf.thread_tables import Decided, Tables, put_decisions, put_sets, put_threads
 
@@ -67,9 +67,9 @@ def build_tables(logs: Sequence[LogColumns], partners: dict[str, int], horizon: 
     _put_days(tables, logs, states, days, counts)
     tables["day.first_ledger"], tables["day.goal"] = first_ledger, _goals(days, ledgers, first_ledger, decided)
     layer = L1SafetyLayer(horizon)
-    sides = _put_ledgers(tables, layer, days, ledgers, first_ledger)
+    sides, legal = _put_ledgers(tables, layer, days, ledgers, first_ledger)
     kept = put_threads(tables, logs, decided, counts, partners)
-    put_decisions(tables, layer, sides, kept, first_ledger)
+    put_decisions(tables, layer, sides, legal, kept, first_ledger)
     put_sets(tables, kept)
     return tables
 
@@ -137,16 +137,14 @@ def _goals(days: DayBatch, ledgers: Ledger, first_ledger: Ints, decided: Decided
     last = np.zeros(int(decided.thread.max(initial=-1)) + 1, np.int64) - 1
     last[decided.thread[said]] = said  # of equal threads the last assignment stays
     mine = decided.take(np.sort(last[last >= 0]))
-    own = Offers(
-        mine.day, mine.seller == 1, mine.ahead, mine.quantity, mine.price, np.zeros_like(mine.day)
-    )
+    own = Offers(mine.day, mine.seller == 1, mine.ahead, mine.quantity, mine.price, np.zeros_like(mine.day))
     return reconstruct_l2_goals(days, at_dusk, seen, own)
 
 
 def _put_ledgers(
     tables: Tables, layer: L1SafetyLayer, days: DayBatch, ledgers: Ledger, first_ledger: Ints
-) -> L1Output:
-    """Limits and baselines after each deal; returns L1's view of them, buyer and seller in turn."""
+) -> tuple[L1Output, Outcomes]:
+    """Limits and baselines after each deal; returns L1's view and its legal offers, buyer and seller in turn."""
     width = int(min(days.horizon.max(initial=0), days.H)) + 1  # beyond it nothing can be agreed
     day = np.repeat(np.arange(len(days)), np.diff(np.append(first_ledger, len(ledgers.step))))
     of_ledger = _without_offers(days).take(day)
@@ -165,7 +163,7 @@ def _put_ledgers(
         "plain": np.where(legal.legal[:, None], plain, 0).reshape(-1, 6),  # the baseline as a legal offer, if any
     }  # fmt: skip
     tables.update({f"ledger.{name}": column for name, column in columns.items()})
-    return sides
+    return sides, legal
 
 
 def relative_offers(outcome: Ints, step: Ints) -> Ints:

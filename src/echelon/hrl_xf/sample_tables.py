@@ -171,4 +171,3 @@ class SampleTables:
         last = np.minimum(take("log.horizon", log), to_go)
         reachable = np.arange(self.horizon + 1) <= last[:, None]
         return safe, (safe >= 1) & reachable & (issues[:, 1:2] > 0)
-

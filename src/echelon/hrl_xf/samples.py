@@ -1,4 +1,4 @@
-"""Samples for L2, L3 and L4: sequences of rows for people, batches of arrays for training.
+"""Samples for L2 and L3 (L4's are in `l4_samples`): sequences of rows for people, batches of arrays for training.
 
 A data set is a list of row numbers into shared tables. `dataset[i]` is a row type of the guides; `dataset.batch(at)`
 gathers any rows as arrays, and is what training uses. Indices `at` count within the data set, 0 .. len−1.
@@ -7,30 +7,25 @@ gathers any rows as arrays, and is what training uses. Indices `at` count within
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, Self, TypeVar, overload
+from typing import Generic, Self, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from echelon.hrl_xf.day_batch import Bools, Floats, Ints
 from echelon.hrl_xf.goals import goal_mask
-from echelon.hrl_xf.l4_features import (
-    ThreadStates,
-    global_features,
-    teacher_alphas,
-    thread_features,
-)
 from echelon.hrl_xf.log_columns import REJECT
-from echelon.hrl_xf.sample_tables import Moments
 from echelon.hrl_xf.shards import ranges
+from echelon.hrl_xf.split import Split, WorldSplit
 from echelon.hrl_xf.state_builder import role_one_hot
 from echelon.hrl_xf.thread_tables import REPRESENTABLE
 from echelon.hrl_xf.tournament_data import TournamentData
 
 T = TypeVar("T")
 Array = NDArray[np.float32]
+_CHUNK = 4096
 
 
 @dataclass(frozen=True)
@@ -61,17 +56,6 @@ class MicroSample:
     role: Array  # (2,) buyer, seller
     relative_time: float
     open_goal: Array  # (4, 2) bucket by bucket [buy, sell]
-
-
-@dataclass(frozen=True)
-class L4DistillSample:
-    """The threads of one call and how the teacher divides its attention (L4)."""
-
-    thread_feat: Array  # (K, 24)
-    global_feat: Array  # (30,)
-    days: Ints  # (K,) d*
-    role: Array  # (K, 2)
-    alpha: Array  # (K,)
 
 
 @dataclass(frozen=True)
@@ -125,18 +109,6 @@ class MicroBatch:
     progress: Array  # (N,) current_step / n_steps
 
 
-@dataclass(frozen=True)
-class L4Batch:
-    """S sets of up to K threads."""
-
-    thread_feat: Array  # (S, K, 24)
-    global_feat: Array  # (S, 30)
-    days: Ints  # (S, K)
-    role: Array  # (S, K, 2)
-    mask: Bools  # (S, K) True where there is a thread
-    alpha: Array  # (S, K) the teacher's; 0 where there is none
-
-
 class Rows(Sequence[T], Generic[T]):
     """Row numbers into shared tables, as a sequence."""
 
@@ -171,6 +143,14 @@ class Rows(Sequence[T], Generic[T]):
         """The rows of some logs (indices into `data.records`)."""
         return self.pick(np.flatnonzero(np.isin(self.log, chosen)))
 
+    def part(self, split: WorldSplit, name: Split) -> Self:
+        """The rows whose world configuration is in `train`, `val` or `test`."""
+        configs = [record.config_id for record in self.data.records]
+        unknown = sorted(set(configs) - set(split.configs))
+        if unknown:
+            raise ValueError(f"the split does not know {', '.join(unknown[:5])}; extend it with `world_split`")
+        return self.of_logs(np.flatnonzero([split.configs[config] == name for config in configs]))
+
 
 class MacroDataset(Rows[MacroSample]):
     """Days."""
@@ -193,6 +173,13 @@ class MacroDataset(Rows[MacroSample]):
             spot=np.stack([days.spot_price_in, days.spot_price_out], axis=-1).astype(np.float32),
         )
 
+    def whole(self) -> MacroBatch:
+        """All rows in memory (1.8 kB a day): features are computed once, and an epoch only picks rows."""
+        parts = [self.batch(np.arange(i, min(i + _CHUNK, len(self)))) for i in range(0, max(1, len(self)), _CHUNK)]
+        return MacroBatch(
+            *(np.concatenate(columns) for columns in zip(*(vars(p).values() for p in parts), strict=True))
+        )
+
     def _row(self, at: int) -> MacroSample:
         one = self.batch(np.array([at]))
         return MacroSample(int(one.day[0]), one.x_static[0], one.X_temporal[0], one.x_role[0], one.goal[0])
@@ -210,6 +197,19 @@ class MicroDataset(Rows[MicroSample]):
     def thread(self) -> Ints:
         """Row of each decision's thread in the tables; decisions of one thread stand together.  # (N,)"""
         return self.data.tables.store.take("decision.thread", self.rows)
+
+    def thread_batches(self, decisions: int, rng: np.random.Generator | None = None) -> Iterator[Ints]:
+        """Indices for `batch`, whole threads together, about `decisions` in each; threads in random order if `rng`.
+
+        No thread is divided: a batch has fewer or more decisions by less than the longest thread.
+        """
+        starts = np.flatnonzero(np.diff(self.thread, prepend=-1))
+        sizes = np.diff(np.append(starts, len(self)))
+        order = np.arange(len(starts)) if rng is None else rng.permutation(len(starts))
+        number = (np.cumsum(sizes[order]) - sizes[order]) // decisions  # of the batch in which a thread begins
+        for some in np.split(order, np.flatnonzero(np.diff(number)) + 1):
+            if len(some):
+                yield ranges(starts[some], sizes[some])
 
     def batch(self, at: Ints) -> MicroBatch:
         tables, take = self.data.tables, self.data.tables.store.take
@@ -269,71 +269,3 @@ class MicroDataset(Rows[MicroSample]):
             relative_time=float(b.relative_time[0]),
             open_goal=b.open_goal[0],
         )
-
-
-class L4Dataset(Rows[L4DistillSample]):
-    """Sets of two threads or more that were decided in one call. A lone thread's α is 1 and teaches nothing."""
-
-    @property
-    def log(self) -> Ints:
-        take = self.data.tables.store.take
-        decision = take("member.decision", take("set.first_member", self.rows))
-        return self.data.log_of_day(take("thread.day", take("decision.thread", decision)))
-
-    def batch(self, at: Ints) -> L4Batch:
-        take = self.data.tables.store.take
-        rows = self.rows[at]
-        sizes = take("set.n_members", rows)
-        first = np.cumsum(sizes) - sizes
-        m = self.data.tables.moments(take("member.decision", ranges(take("set.first_member", rows), sizes)))
-        states, x_static = self._states(m)
-        feat = thread_features(states)
-        alpha = teacher_alphas(states.d_star, feat[:, 0].astype(np.float64), first)
-        sellers = np.add.reduceat(m.seller.astype(np.int64), first) if len(rows) else sizes
-        common = global_features(states.goal[first], x_static[first], sizes - sellers, sellers, states.I_max[first])
-        K = max(1, int(sizes.max(initial=0)))
-        mask = np.arange(K) < sizes[:, None]
-        return L4Batch(
-            thread_feat=_padded(feat, mask),
-            global_feat=common,
-            days=_padded(states.d_star, mask),
-            role=_padded(role_one_hot(m.seller), mask),
-            mask=mask,
-            alpha=_padded(alpha.astype(np.float32), mask),
-        )
-
-    def _states(self, m: Moments) -> tuple[ThreadStates, Array]:
-        """The threads as L4 sees them, and x_static of their days."""
-        tables = self.data.tables
-        days, day = np.unique(m.day, return_inverse=True)
-        batch = tables.days(days)
-        features = tables.build(batch)
-        unique, thread = np.unique(m.thread, return_inverse=True)
-        last = tables.threads(unique).last[thread, np.maximum(m.history - 1, 0)]
-        states = ThreadStates(
-            seller=m.seller,
-            last=last.astype(np.float64),
-            spoken=m.history > 0,
-            baseline=m.baseline,
-            safe=m.safe,
-            mask_open=m.open,
-            round=m.round.astype(np.float64),
-            relative_time=m.relative_time.astype(np.float64),
-            goal=self.data.goal_of_day(m.day).astype(np.float64),
-            X_temporal=features.X_temporal[day],
-            I_max=(batch.n_lines * batch.n_steps)[day],
-        )
-        return states, features.x_static[day]
-
-    def _row(self, at: int) -> L4DistillSample:
-        b = self.batch(np.array([at]))
-        return L4DistillSample(b.thread_feat[0], b.global_feat[0], b.days[0], b.role[0], b.alpha[0])
-
-
-def _padded(values: NDArray[Any], mask: Bools) -> NDArray[Any]:
-    """Rows laid out in sets.  # (M, …) -> (S, K, …)"""
-    out = np.zeros((*mask.shape, *values.shape[1:]), values.dtype)
-    out[mask] = values
-    return out
-
-

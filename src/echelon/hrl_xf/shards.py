@@ -20,7 +20,7 @@ from echelon.hrl_xf.sample_builder import REFERENCES
 from echelon.hrl_xf.thread_tables import Tables
 from echelon.runtime.files import write_atomic
 
-IN_MEMORY = 1 << 30
+IN_MEMORY = 1 << 29
 """Data sets up to this many bytes are read into memory; larger ones stay in the files and are read by rows."""
 
 _INTEGERS = (np.uint8, np.int8, np.uint16, np.int16, np.uint32, np.int32)
@@ -151,6 +151,7 @@ class Store:
         total = sum(column.nbytes for shard in self._shards for column in shard.values())
         if len(self._shards) > 1 and total <= in_memory:
             self._shards = [join(self._shards)]
+        self._widths = {name: max(shard[name].shape[1:] for shard in self._shards) for name in self._shards[0]}
 
     def first_row(self, table: str, shard: int) -> int:
         """Where the rows of the n-th shard begin."""
@@ -170,10 +171,11 @@ class Store:
             return self._shards[0][name][rows].astype(dtype)
         table = name.partition(".")[0]
         shard_of = np.searchsorted(self._offsets[table], rows, side="right") - 1
-        width = max(shard[name].shape[1:] for shard in self._shards)
+        width = self._widths[name]
         out: NDArray[Any] = np.zeros((len(rows), *width), dtype)
-        for s in np.unique(shard_of):
-            at = np.flatnonzero(shard_of == s)
+        order = np.argsort(shard_of, kind="stable")
+        used, begin = np.unique(shard_of[order], return_index=True)
+        for s, at in zip(used.tolist(), np.split(order, begin[1:]), strict=True):
             found = self._shards[s][name][rows[at] - self._offsets[table][s]].astype(dtype)
             out[at] = _widened(found, width)
             if target is not None:

@@ -34,7 +34,7 @@ class WorldSplit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     configs: dict[str, Split] = {}
 
     def __post_init__(self) -> None:
-        if not (0 <= self.val_ratio and 0 <= self.test_ratio and self.val_ratio + self.test_ratio < 1):
+        if not (self.val_ratio >= 0 and self.test_ratio >= 0 and self.val_ratio + self.test_ratio < 1):
             raise ValueError(
                 f"val_ratio={self.val_ratio} and test_ratio={self.test_ratio} must not be negative and must leave "
                 "something to train on; use e.g. 0.1 and 0.05"
@@ -100,7 +100,9 @@ def _read(path: Path) -> WorldSplit:
 
 def _check_same(path: Path, there: WorldSplit, asked: WorldSplit) -> None:
     names = ("seed", "val_ratio", "test_ratio")
-    changed = [f"{n} {getattr(there, n)} -> {getattr(asked, n)}" for n in names if getattr(there, n) != getattr(asked, n)]
+    changed = [
+        f"{n} {getattr(there, n)} -> {getattr(asked, n)}" for n in names if getattr(there, n) != getattr(asked, n)
+    ]
     if changed:
         raise ValueError(
             f"{path} was made otherwise: {', '.join(changed)}; give the same values, or --regen-split to divide anew "

@@ -43,9 +43,8 @@ def issues_of(issues: Any) -> Issues | None:
     return Issues((q.min_value, q.max_value), (t.min_value, t.max_value), (p.min_value, p.max_value))
 
 
-def _by_days_ahead(today: dict[str, Any], future: dict[int, dict[str, Any]], step: int, length: int) -> list[Any]:
-    row = [0] * length
-    row[0] = sum(today.values())
+def _by_days_ahead(today: dict[str, Any], future: dict[int, dict[str, Any]], step: int, row: list[Any]) -> list[Any]:
+    row[0] += sum(today.values())
     for day, partners in future.items():
         row[day - step] += sum(partners.values())
     return row
@@ -54,20 +53,17 @@ def _by_days_ahead(today: dict[str, Any], future: dict[int, dict[str, Any]], ste
 def commitments_of(awi: Any) -> Commitments:
     """Signed and open contracts by days ahead, today's exogenous contract included."""
     step = awi.current_step
-    length = min(awi.horizon, awi.n_steps - 1 - step) + 1
-    q_in = _by_days_ahead(awi.supplies, awi.future_supplies, step, length)
-    q_out = _by_days_ahead(awi.sales, awi.future_sales, step, length)
-    payables = _by_days_ahead(awi.supplies_cost, awi.future_supplies_cost, step, length)
-    receivables = _by_days_ahead(awi.sales_cost, awi.future_sales_cost, step, length)
-    q_in[0] += awi.current_exogenous_input_quantity
-    q_out[0] += awi.current_exogenous_output_quantity
-    payables[0] += awi.current_exogenous_input_price
-    receivables[0] += awi.current_exogenous_output_price
+    later = min(awi.horizon, awi.n_steps - 1 - step)
+    no_pieces, no_money = [0] * later, [0.0] * later
+    q_in = [int(awi.current_exogenous_input_quantity), *no_pieces]
+    q_out = [int(awi.current_exogenous_output_quantity), *no_pieces]
+    payables = [float(awi.current_exogenous_input_price), *no_money]
+    receivables = [float(awi.current_exogenous_output_price), *no_money]
     return Commitments(
-        [int(x) for x in q_in],
-        [int(x) for x in q_out],
-        [float(x) for x in payables],
-        [float(x) for x in receivables],
+        _by_days_ahead(awi.supplies, awi.future_supplies, step, q_in),
+        _by_days_ahead(awi.sales, awi.future_sales, step, q_out),
+        _by_days_ahead(awi.supplies_cost, awi.future_supplies_cost, step, payables),
+        _by_days_ahead(awi.sales_cost, awi.future_sales_cost, step, receivables),
     )
 
 

@@ -1,4 +1,4 @@
-"""Tables of what happens within a day: threads, tokens, decisions with L1's view of them, and sets (see sample_builder).
+"""Tables of what happens within a day: threads, tokens, decisions with L1's view of them, and sets.
 
 The offers of a thread are stored once; a decision sees the first `history` of them, and its own offer comes after. So
 one causal pass over a thread serves all its decisions.
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from echelon.hrl_xf.day_batch import Bools, Floats, Ints
-from echelon.hrl_xf.l1_safety import L1Output, L1SafetyLayer
+from echelon.hrl_xf.l1_safety import L1Output, L1SafetyLayer, Outcomes
 from echelon.hrl_xf.log_columns import ACCEPT, COLUMNS, END, FRAMEWORK, REJECT, LogColumns
 
 Tables = dict[str, NDArray[Any]]
@@ -107,10 +107,12 @@ def _put_tokens(tables: Tables, ordered: Decided, n_threads: int) -> tuple[Ints,
     return first, n_tokens, history
 
 
-def put_decisions(tables: Tables, layer: L1SafetyLayer, sides: L1Output, kept: Decided, first_ledger: Ints) -> None:
+def put_decisions(
+    tables: Tables, layer: L1SafetyLayer, sides: L1Output, legal: Outcomes, kept: Decided, first_ledger: Ints
+) -> None:
     """Answers and outgoing offers, the other threads in sight, and what L1 makes of the moment.
 
-    `sides` is L1's view of each ledger, as buyer (row 2n) and as seller (row 2n + 1).
+    `sides` and `legal` are L1's view and its legal baseline for each ledger, as buyer (row 2n) and seller (row 2n + 1).
     """
     for name in ("thread", "call", "round", "quantity", "ahead", "price", "deals_before"):
         tables[f"decision.{name}"] = kept.table[:, COLUMNS.index(name)]
@@ -118,7 +120,6 @@ def put_decisions(tables: Tables, layer: L1SafetyLayer, sides: L1Output, kept: D
     tables["time.relative"], tables["decision.time"] = times, code
     tables["decision.others"] = _others(kept)
     l1_op, fits = np.empty(len(kept), np.int64), np.empty(len(kept), np.int64)
-    legal = layer.baseline_offers(sides)
     for begin in range(0, len(kept), L1_ROWS):
         span = slice(begin, begin + L1_ROWS)
         some = kept.take(span)

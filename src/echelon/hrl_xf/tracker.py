@@ -63,24 +63,28 @@ class TrackedAgent:
         super().step()  # type: ignore[misc]
 
     def propose(self, negotiator_id: str, state: Any, *args: Any, **kwargs: Any) -> Any:
-        recorder, outermost = self.echelon_recorder, False
-        recorder.ask(state)
+        recorder = self.echelon_recorder
+        if not recorder.asking:
+            recorder.asking_state = state
+        recorder.asking += 1
         try:
             offer = super().propose(negotiator_id, state, *args, **kwargs)  # type: ignore[misc]
         finally:
-            outermost = recorder.asked()
-        if outermost:
+            recorder.asking -= 1
+        if not recorder.asking:
             _proposed(recorder, negotiator_id, state, offer)
         return offer
 
     def respond(self, negotiator_id: str, state: Any, *args: Any, **kwargs: Any) -> Any:
-        recorder, outermost = self.echelon_recorder, False
-        recorder.ask(state)
+        recorder = self.echelon_recorder
+        if not recorder.asking:
+            recorder.asking_state = state
+        recorder.asking += 1
         try:
             response = super().respond(negotiator_id, state, *args, **kwargs)  # type: ignore[misc]
         finally:
-            outermost = recorder.asked()
-        if outermost and response is not ResponseType.WAIT:
+            recorder.asking -= 1
+        if response is not ResponseType.WAIT and not recorder.asking:
             _responded(recorder, negotiator_id, state, response)
         return response
 
@@ -97,24 +101,24 @@ class TrackedSyncAgent(TrackedAgent):
     """The same for agents that answer all threads in one call."""
 
     def first_proposals(self) -> Any:
-        recorder, outermost = self.echelon_recorder, False
-        recorder.decide()
+        recorder = self.echelon_recorder
+        recorder.deciding += 1
         try:
             proposals = super().first_proposals()  # type: ignore[misc]
         finally:
-            outermost = recorder.decided()
-        if outermost:
+            recorder.deciding -= 1
+        if not recorder.deciding:
             _opened(recorder, proposals)
         return proposals
 
     def counter_all(self, offers: Any, states: Any) -> Any:
-        recorder, outermost = self.echelon_recorder, False
-        recorder.decide()
+        recorder = self.echelon_recorder
+        recorder.deciding += 1
         try:
             responses = super().counter_all(offers, states)  # type: ignore[misc]
         finally:
-            outermost = recorder.decided()
-        if outermost:
+            recorder.deciding -= 1
+        if not recorder.deciding:
             _answered(recorder, offers, states, responses)
         return responses
 

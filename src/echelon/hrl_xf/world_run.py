@@ -21,6 +21,7 @@ from scml.utils import balance_calculator_std
 
 from echelon.hrl_xf import tracker
 from echelon.hrl_xf.lean_world import lean_std_world_generator
+from echelon.hrl_xf.module_state import restore_modules
 from echelon.hrl_xf.schema import AgentLog, encode_log
 from echelon.hrl_xf.tournament import PlannedWorld
 from echelon.runtime.files import write_atomic
@@ -56,6 +57,7 @@ class WorldResult(msgspec.Struct, frozen=True, kw_only=True):
 
 def play(planned: PlannedWorld, track: tuple[str, ...]) -> Any:
     """Build and play the world; competitors of the named classes are tracked. Returns the ended world."""
+    restore_modules(planned.config["agent_types"])
     seed_everything(planned.seed)
     world = lean_std_world_generator(**planned.config)
     seats = zip(world.non_system_agents, planned.config["is_default"], strict=True)

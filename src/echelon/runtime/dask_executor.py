@@ -10,14 +10,14 @@ import contextlib
 import logging
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
+from concurrent.futures.process import BrokenProcessPool
 from typing import Any, ParamSpec, TypeVar
 
+from echelon.runtime.child import in_child, may_have_a_child
 from echelon.runtime.executors import NamedExecutor, relay
-from echelon.runtime.worker import WORKER_ENV, environment, hash_probe, restore
+from echelon.runtime.worker import WORKER_ENV, restore
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -33,9 +33,7 @@ except ImportError as error:
 
 CONNECT_SECONDS = 30
 
-WORKER_COMMAND = " ".join(f"{name}={value}" for name, value in WORKER_ENV.items()) + (
-    " dask worker {address} --nthreads 1 --no-nanny"
-)
+WORKER_COMMAND = "dask worker {address} --nthreads 1 --no-nanny"
 
 
 class DaskExecutor(NamedExecutor):
@@ -46,6 +44,7 @@ class DaskExecutor(NamedExecutor):
     def __init__(self, address: str | None, workers: int) -> None:
         self._before = {name: os.environ.get(name) for name in WORKER_ENV}
         self._cluster: Any = None
+        self._client: Any = None
         try:
             if address is None:
                 self._cluster = _local_cluster(workers)
@@ -55,44 +54,44 @@ class DaskExecutor(NamedExecutor):
                 _check_workers(self._client, address)
             self.workers = len(self._client.nthreads())
         except BaseException:
-            self._close_cluster()
+            self._close()
             raise
         # pure=False: otherwise equal calls are taken for one and run once.
         self._pool: Executor = self._client.get_executor(pure=False)
 
     def submit_named(self, name: str, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
-        return relay(self._pool.submit(fn, *args, **kwargs), name, (distributed.KilledWorker,))
+        return relay(
+            self._pool.submit(in_child, fn, *args, **kwargs), name, (distributed.KilledWorker, BrokenProcessPool)
+        )
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         self._pool.shutdown(wait=wait and not cancel_futures)
-        self._client.close()
-        self._close_cluster()
+        self._close()
 
     def kill(self) -> None:
         if self._cluster is not None:
             self._cluster.sync(_kill_workers, self._cluster)
         self.shutdown(wait=False)
 
-    def _close_cluster(self) -> None:
+    def _close(self) -> None:
+        if self._client is not None:
+            self._client.close()
         if self._cluster is not None:
             self._cluster.close()
             restore(self._before)  # nannies write into this process's environment whenever they start a worker
 
 
 def _local_cluster(workers: int) -> Any:
-    # A nanny turns the hash seed "0" into one of its own, but not "00", which means the same to
-    # Python; `env` then shows the usual spelling inside the worker.
-    spawn = {**WORKER_ENV, "PYTHONHASHSEED": "00"}
-    with environment(spawn), dask.config.set({"distributed.nanny.pre-spawn-environ": spawn}):
+    # Workers start the process that tasks run in, which daemons may not.
+    with dask.config.set({"distributed.worker.daemon": False}):
         return distributed.LocalCluster(
             n_workers=workers,
             threads_per_worker=1,
             processes=True,
             host="127.0.0.1",
-            dashboard_address=None,
+            dashboard_address="127.0.0.1:0",  # any free port
             silence_logs=logging.CRITICAL,
             memory_limit=0,  # no pausing or killing by memory: the other executors have none either
-            env=dict(WORKER_ENV),
             scheduler_kwargs={"allowed_failures": 0},  # who runs a task again, and how often, is our caller's choice
         )
 
@@ -108,7 +107,7 @@ def _connect(address: str) -> Any:
 
 
 def _check_workers(client: Any, address: str) -> None:
-    """Foreign workers must be like ours, or the same seed gives other results there."""
+    """Foreign workers must be like ours: one thread, and free to start the process that tasks run in."""
     command = WORKER_COMMAND.format(address=address)
     try:
         client.wait_for_workers(1, timeout=CONNECT_SECONDS)
@@ -117,23 +116,12 @@ def _check_workers(client: Any, address: str) -> None:
     for worker, threads in client.nthreads().items():
         if threads != 1:
             raise ValueError(f"dask worker {worker} has {threads} threads, but 1 is the rule; start it with: {command}")
-    # A nanny shows one hash seed and uses another: ask for the hash of a string itself.
-    expected = _local_hash()
-    for worker, (value, variables) in client.run(hash_probe).items():
-        if value != expected or any(variables[name] != "1" for name in WORKER_ENV if name != "PYTHONHASHSEED"):
+    for worker, free in client.run(may_have_a_child).items():
+        if not free:
             raise ValueError(
-                f"dask worker {worker} has another hash seed or more threads ({variables}); start it with: {command} "
-                "(a nanny replaces the hash seed)"
+                f"dask worker {worker} runs under a nanny and may not start processes, in which tasks run; "
+                f"start it with: {command}"
             )
-
-
-def _local_hash() -> int:
-    """The hash of the probe's string under our hash seed, whatever this process's own seed is."""
-    code = "print(hash('echelon'))"
-    run = subprocess.run(
-        [sys.executable, "-c", code], env={**os.environ, **WORKER_ENV}, capture_output=True, text=True, check=True
-    )
-    return int(run.stdout)
 
 
 async def _kill_workers(cluster: Any) -> None:

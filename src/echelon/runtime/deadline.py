@@ -9,13 +9,13 @@ pool notices and goes on without it.
 
 from __future__ import annotations
 
+import _thread
 import ctypes
 import faulthandler
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import FrameType, TracebackType
+from itertools import filterfalse, repeat
 
 AGAIN_SECONDS = 1.0
 """How long a block may take to end after the exception, before it gets another."""
@@ -25,66 +25,63 @@ class DeadlineExceeded(BaseException):
     """The block took longer than it may. Not an Exception: a world's own handlers must not swallow it."""
 
 
-class deadline:
-    """Raise `DeadlineExceeded` in this thread if the block takes more than `seconds`; never after the block."""
+class deadline(_thread.RLock):  # type: ignore[misc]
+    """Raise `DeadlineExceeded` in this thread if the block takes more than `seconds`; never after the block.
 
-    def __init__(self, seconds: float) -> None:
+    The block holds a lock; as long as it does, the exception may come. A lock, because its `__exit__` is C:
+    an `__exit__` in Python could itself be interrupted at its first instruction, before it ends anything.
+    """
+
+    seconds: float
+    fired: bool
+    """True once the exception was sent, even if the block swallowed it."""
+    _used: bool
+
+    def __new__(cls, seconds: float) -> deadline:
         if not seconds > 0:
             raise ValueError(f"a deadline of {seconds} s leaves no time; use a positive number, or None for no limit")
+        self = super().__new__(cls)
         self.seconds = seconds
         self.fired = False
-        """True once the exception was raised, even if the block swallowed it."""
-        self._lock = threading.Lock()
-        self._ended = threading.Event()
-        self._thread = 0
-        self._frame: FrameType | None = None
-
-    def __enter__(self) -> deadline:
-        self._thread = threading.get_ident()
-        self._frame = sys._getframe(1)
-        threading.Thread(target=self._watch, name="deadline", daemon=True).start()
+        self._used = False
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
-        self.end()
-        if kind is DeadlineExceeded and self.fired:
-            raise DeadlineExceeded(f"it took more than {self.seconds:g} s") from error
-
-    def end(self) -> None:
-        """No exception comes after this. Safe to call twice."""
+    def __enter__(self) -> deadline:  # type: ignore[override]
+        if self._used:
+            raise RuntimeError("a deadline serves one block; make a new one")
+        self._used = True
+        go = threading.Lock()
+        go.acquire()
+        arguments = (threading.get_ident(), go)
+        threading.Thread(target=self._watch, args=arguments, name="deadline", daemon=True).start()
+        self.acquire()
         try:
-            self._end()
-        except DeadlineExceeded:
-            self._end()  # it arrived while we were ending; the next would be a second away
+            go.release()  # the time begins
+            return self
+        except DeadlineExceeded:  # a very short time, or a very busy machine
+            self.release()
             raise
 
-    def _end(self) -> None:
-        with self._lock:
-            if not self._ended.is_set():
-                self._ended.set()
-                self._frame = None
-                _set_exception(self._thread, None)  # one may be set and not yet delivered
-
-    def _watch(self) -> None:
+    def _watch(self, thread: int, go: threading.Lock) -> None:
+        exceeded = {False: _named(self.seconds)}
+        go.acquire()
         wait = self.seconds
-        while not self._ended.wait(wait):
-            with self._lock:
-                if self._ended.is_set() or not self._inside():
-                    return
-                self.fired = True
-                _set_exception(self._thread, DeadlineExceeded)
+        while not self.acquire(timeout=wait):  # the lock comes free when the block ends
+            # Look at the lock and send the exception in one step: these are all C functions, and between them
+            # no other thread runs. In two steps the block could end in between.
+            held = filterfalse(self.acquire, (False,))
+            if not list(map(_send, repeat(thread), map(exceeded.__getitem__, held))):
+                return
+            self.fired = True
             wait = AGAIN_SECONDS
 
-    def _inside(self) -> bool:
-        """True while the frame that entered the block runs.
 
-        The exception can land on the very first instruction of `__exit__`, which then ends nothing;
-        the frame's own end still does.
-        """
-        frame = sys._current_frames().get(self._thread)
-        while frame is not None and frame is not self._frame:
-            frame = frame.f_back
-        return frame is not None
+def forget_pending() -> None:
+    """Drop an exception that was sent to this thread and has not arrived.
+
+    It is needed where a block may end by an exception of its own just when its time is up.
+    """
+    _send(threading.get_ident(), ctypes.py_object())
 
 
 @contextmanager
@@ -108,6 +105,18 @@ def default_grace(seconds: float) -> float:
     return max(10.0, 0.5 * seconds)
 
 
-def _set_exception(thread: int, error: type[BaseException] | None) -> None:
-    set_exception = ctypes.pythonapi.PyThreadState_SetAsyncExc
-    set_exception(ctypes.c_ulong(thread), None if error is None else ctypes.py_object(error))
+def _named(seconds: float) -> type[DeadlineExceeded]:
+    """Only a class can be sent, so the message is in the class."""
+
+    class Exceeded(DeadlineExceeded):
+        def __str__(self) -> str:
+            return f"it took more than {seconds:g} s"
+
+    Exceeded.__qualname__ = DeadlineExceeded.__qualname__
+    return Exceeded
+
+
+# PYFUNCTYPE: called with the interpreter's lock held.
+_send = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_ulong, ctypes.py_object)(
+    ("PyThreadState_SetAsyncExc", ctypes.pythonapi)
+)

@@ -13,6 +13,8 @@ from __future__ import annotations
 import math
 import os
 import re
+import threading
+import weakref
 from abc import abstractmethod
 from collections.abc import Callable
 from concurrent.futures import Executor, Future, ProcessPoolExecutor
@@ -146,6 +148,10 @@ class NamedExecutor(Executor):
     def kill(self) -> None:
         """Stop now: running tasks are lost."""
 
+    def single(self) -> NamedExecutor | None:
+        """A new executor of this kind with one worker, all its own; None if this kind has none."""
+        return None
+
 
 class SerialExecutor(NamedExecutor):
     """Runs each task in the caller, at submit."""
@@ -178,23 +184,34 @@ class SerialExecutor(NamedExecutor):
 
 
 class ProcessExecutor(NamedExecutor):
-    """loky's or the standard library's process pool. A death breaks the whole pool."""
+    """loky's or the standard library's process pool. A death breaks the whole pool.
+
+    One that is still open when the interpreter ends is killed: after Ctrl-C nobody waits for a night's tasks.
+    """
 
     lives_on = False
 
     def __init__(self, kind: Literal["loky", "parallel"], workers: int) -> None:
         self.workers = workers
         self._kind = kind
-        self._pool: Executor = _loky_pool(workers) if kind == "loky" else _standard_pool(workers)
+        self._pool, self._deaths = _loky_pool(workers) if kind == "loky" else _standard_pool(workers)
+        self._started = False
+        self._open = True
 
     def submit_named(self, name: str, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
         try:
             inner = self._pool.submit(fn, *args, **kwargs)
         except BrokenProcessPool as error:  # loky's own classes derive from it
             raise WorkerDied(name) from error
-        return relay(inner, name, (BrokenProcessPool,))
+        if not self._started:
+            self._started = True
+            # Both pools wait for their tasks in such a hook of their own, before any `atexit` function runs.
+            # The last one registered is the first to run, and loky registers its own at its first submit.
+            threading._register_atexit(_kill_if_open, weakref.ref(self))  # type: ignore[attr-defined]
+        return relay(inner, name, self._deaths)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        self._open = False
         if self._kind == "loky":  # whose shutdown has no cancel_futures
             if cancel_futures:
                 self.kill()
@@ -203,6 +220,7 @@ class ProcessExecutor(NamedExecutor):
             self._pool.shutdown(wait=wait, cancel_futures=cancel_futures)
 
     def kill(self) -> None:
+        self._open = False
         pool: Any = self._pool
         if self._kind == "loky":
             pool.shutdown(wait=True, kill_workers=True)
@@ -213,6 +231,15 @@ class ProcessExecutor(NamedExecutor):
             process.kill()
         for process in processes:
             process.join()
+
+    def single(self) -> NamedExecutor:
+        return ProcessExecutor(self._kind, 1)
+
+
+def _kill_if_open(reference: weakref.ref[ProcessExecutor]) -> None:
+    executor = reference()
+    if executor is not None and executor._open:
+        executor.kill()
 
 
 class _OneThreadProcess(SpawnProcess):
@@ -227,19 +254,24 @@ class _OneThreadContext(SpawnContext):
     Process = _OneThreadProcess
 
 
-def _standard_pool(workers: int) -> Executor:
-    return ProcessPoolExecutor(
-        workers, mp_context=_OneThreadContext(), initializer=start_worker, initargs=(os.getpid(),)
-    )
+_Pool = tuple[Executor, tuple[type[BaseException], ...]]
+"""A process pool, and what its futures raise when a worker is gone."""
 
 
-def _loky_pool(workers: int) -> Executor:
+def _standard_pool(workers: int) -> _Pool:
+    context = _OneThreadContext()
+    pool = ProcessPoolExecutor(workers, mp_context=context, initializer=start_worker, initargs=(os.getpid(),))
+    return pool, (BrokenProcessPool,)
+
+
+def _loky_pool(workers: int) -> _Pool:
     # Not loky's reusable singleton: that one is resized and shut down behind the back of
     # whoever else in this process uses it.
-    from loky import ProcessPoolExecutor as LokyPool
+    from loky.process_executor import ProcessPoolExecutor as LokyPool
+    from loky.process_executor import ShutdownExecutorError
 
-    pool: Executor = LokyPool(workers, env=dict(WORKER_ENV), initializer=start_worker, initargs=(os.getpid(),))
-    return pool
+    pool = LokyPool(workers, env=dict(WORKER_ENV), initializer=start_worker, initargs=(os.getpid(),))
+    return pool, (BrokenProcessPool, ShutdownExecutorError)  # the second: the workers were killed by kill()
 
 
 def relay(inner: Future[T], name: str, deaths: tuple[type[BaseException], ...]) -> Future[T]:

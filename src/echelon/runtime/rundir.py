@@ -32,7 +32,9 @@ class OptionsDiffer(ValueError):
 
     def __str__(self) -> str:
         lines = "\n".join(f"  {line}" for line in self.differences)
-        return f"{self.path} was made with other options:\n{lines}\nuse those again, or another directory"
+        return (
+            f"{self.path} was made with other options:\n{lines}\nuse the old ones to continue it, or another directory"
+        )
 
 
 @dataclass(frozen=True)

@@ -38,10 +38,12 @@ def seed_everything(seed: int) -> None:
     """
     if not 0 <= seed < 2**63:
         raise ValueError(f"seed {seed} is not in [0, 2**63); make it with task_seed()")
-    random.seed(seed)
-    np.random.seed([seed & 0xFFFFFFFF, seed >> 32])
+    # Each has its own: random and numpy are one algorithm and would draw the same numbers from one
+    # seed, and torch's CPU generator looks at the low 32 bits only.
+    random.seed(task_seed(seed, "random"))
+    np.random.seed(sequence(seed, "numpy").generate_state(4))
     if "torch" in sys.modules:
-        sys.modules["torch"].manual_seed(seed)
+        sys.modules["torch"].manual_seed(task_seed(seed, "torch"))
 
 
 def _words(element: str | int) -> tuple[int, int, int]:

@@ -7,12 +7,13 @@ Results come as they finish. A task that raises is an `error`, one that takes to
 one whose worker dies again and again `died`; the others are not touched by that.
 
 When a worker dies, a process pool breaks as a whole and nobody can say which of the tasks in
-flight did it. So all of them are suspects: a new pool is made and each suspect runs again alone.
-Whoever dies alone is the culprit.
+flight did it. So all of them are suspects: a new pool is made for the rest, and each suspect runs
+again in a pool of its own (with dask: with nothing else running). Whoever dies there is the culprit.
 """
 
 from __future__ import annotations
 
+import logging
 import time
 import traceback
 from collections import deque
@@ -22,11 +23,13 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, Generic, Literal, TypeVar
 
-from echelon.runtime.deadline import DeadlineExceeded, deadline, default_grace, hard_stop
+from echelon.runtime.deadline import DeadlineExceeded, deadline, default_grace, forget_pending, hard_stop
 from echelon.runtime.executors import ExecutorSpec, NamedExecutor, WorkerDied, make_executor
 from echelon.runtime.worker import nothing
 
 T = TypeVar("T")
+
+logger = logging.getLogger("echelon.tasks")
 
 TaskStatus = Literal["ok", "error", "timeout", "died"]
 
@@ -107,6 +110,17 @@ class _Attempt:
     deaths: int = 0
 
 
+@dataclass(frozen=True)
+class _Flight:
+    """A task that was submitted."""
+
+    attempt: _Attempt
+    executor: NamedExecutor
+    alone: bool
+    """True if a worker's death is certainly this task's."""
+    started: float
+
+
 class _Run(Generic[T]):
     """The state of one `run_tasks`: the pool, what is in flight, and who is suspected of a death."""
 
@@ -119,105 +133,116 @@ class _Run(Generic[T]):
         self.retries = retries
         self._tasks = iter(tasks)
         self._returned: deque[Task] = deque()  # taken from `_tasks`, but the pool was broken already
-        self._executor: NamedExecutor | None = None
-        self._flying: dict[Future[TaskResult[T]], _Attempt] = {}
+        self._shared: NamedExecutor | None = None
+        self._flying: dict[Future[TaskResult[T]], _Flight] = {}
         self._suspects: deque[_Attempt] = deque()
 
     def results(self) -> Generator[TaskResult[T], None, None]:
         try:
             while True:
                 yield from self._fill()
-                if self._flying:
-                    done, _ = wait(self._flying, return_when=FIRST_COMPLETED)
-                    for future in done:
-                        yield from self._settle(future, self._flying.pop(future))
-                elif self._suspects:
-                    yield from self._alone(self._suspects.popleft())
-                elif not self._returned:
+                if not self._flying:
                     break
-            if self._executor is not None:
-                self._executor.shutdown()
-                self._executor = None
-        finally:
-            self._discard()  # an error, Ctrl-C, or the caller left: do not wait for what is running
+                done, _ = wait(self._flying, return_when=FIRST_COMPLETED)
+                for future in [future for future in self._flying if future in done]:  # in the order of submission
+                    yield from self._settle(future, self._flying.pop(future))
+            if self._shared is not None:
+                self._shared.shutdown()
+                self._shared = None
+        finally:  # an error, Ctrl-C, or the caller left: do not wait for what is running
+            for executor in {flight.executor for flight in self._flying.values()} - {self._shared}:
+                executor.kill()
+            self._discard_shared()
 
     def _fill(self) -> Generator[TaskResult[T], None, None]:
-        """Submit tasks until every worker has one and one more waits. Suspects go first, alone."""
-        while not self._suspects:
-            executor = self._pool()
-            if len(self._flying) >= executor.workers + (0 if executor.in_process else 1):
+        """Submit until every worker has a task and one more waits. Suspects go first."""
+        while True:
+            shared = self._pool()
+            if len(self._flying) >= shared.workers + (0 if shared.in_process else 1):
                 return
+            if shared.lives_on and any(flight.alone for flight in self._flying.values()):
+                return
+            if self._suspects:
+                if shared.lives_on and self._flying:
+                    return
+                self._start_alone(shared, self._suspects.popleft())
+                continue
             task = self._returned.popleft() if self._returned else next(self._tasks, None)
             if task is None:
                 return
             try:
-                self._flying[self._submit(executor, task)] = _Attempt(task)
+                self._start(shared, _Attempt(task), alone=False)
             except WorkerDied:  # the pool broke while this task was not in it: it is no suspect
                 self._returned.append(task)
-                if self._flying:
-                    return
-                self._discard()
+                self._discard_shared()
             except Exception:  # noqa: BLE001 - dask raises here whatever the pickling of a task raised
                 yield TaskResult(task.name, "error", error=traceback.format_exc())
 
-    def _settle(self, future: Future[TaskResult[T]], attempt: _Attempt) -> Generator[TaskResult[T], None, None]:
-        name = attempt.task.name
+    def _start(self, executor: NamedExecutor, attempt: _Attempt, *, alone: bool) -> None:
+        started = time.monotonic()
+        future = executor.submit_named(
+            attempt.task.name, _work, self.fn, attempt.task, self.limit, not executor.in_process
+        )
+        self._flying[future] = _Flight(attempt, executor, alone, started)
+
+    def _start_alone(self, shared: NamedExecutor, suspect: _Attempt) -> None:
+        """Run a suspect where a death is certainly its own."""
+        for left in reversed(range(STARTS)):
+            executor = shared.single() or shared
+            try:
+                # A worker that is up: its start is not counted as the task's time, nor its failure as the task's.
+                executor.submit_named("the start of a worker", nothing).result()
+                self._start(executor, suspect, alone=True)
+                return
+            except BaseException as error:
+                if executor is not shared:
+                    executor.kill()
+                if not isinstance(error, WorkerDied) or left == 0:
+                    raise
+
+    def _settle(self, future: Future[TaskResult[T]], flight: _Flight) -> Generator[TaskResult[T], None, None]:
+        name = flight.attempt.task.name
+        if future.cancelled() and flight.executor is not self._shared and not flight.alone:
+            yield from self._judge(flight)  # its pool was broken and is gone
+            return
         if future.cancelled():
             raise ConnectionError(f"{name} was cancelled by {self.spec}: its scheduler is gone; start it again")
         error = future.exception()
+        if flight.executor is not self._shared and flight.alone:
+            flight.executor.kill()  # its one task is over
         if error is None:
             yield future.result()
         elif isinstance(error, WorkerDied):
-            self._suspects.append(replace(attempt, deaths=attempt.deaths + 1))
-            if self._executor is not None and not self._executor.lives_on:
-                self._discard()
+            yield from self._judge(flight)
         else:  # the task itself never raises out of `_work`: its value or its arguments could not be sent
             yield TaskResult(name, "error", error="".join(traceback.format_exception(error)))
 
-    def _alone(self, attempt: _Attempt) -> Generator[TaskResult[T], None, None]:
-        """Run a suspect with nobody beside it, so that a death is certainly its own."""
-        executor = self._warm_pool()
-        started = time.monotonic()
-        future = self._submit(executor, attempt.task)
-        wait([future])
-        seconds = time.monotonic() - started
-        yield from self._settle(future, attempt)
-        if not self._suspects or self._suspects[-1].task is not attempt.task:
-            return
-        again = self._suspects.pop()
-        name = again.task.name
-        if self.limit is not None and seconds >= self.limit.hard:
+    def _judge(self, flight: _Flight) -> Generator[TaskResult[T], None, None]:
+        """A worker died with this task on it, or near it."""
+        attempt = replace(flight.attempt, deaths=flight.attempt.deaths + 1)
+        name = attempt.task.name
+        seconds = time.monotonic() - flight.started
+        if flight.executor is self._shared and not flight.executor.lives_on:
+            self._discard_shared()
+        if flight.alone and self.limit is not None and seconds >= self.limit.hard:
             text = f"{name} took more than {self.limit.seconds:g} s, did not react, and was ended with its worker"
             yield TaskResult(name, "timeout", error=text, seconds=seconds)
-        elif again.deaths > self.retries:
-            text = f"{WorkerDied(name)}; {again.deaths} times, the last time with no other task running"
+        elif flight.alone and attempt.deaths > self.retries:
+            text = f"{WorkerDied(name)}; {attempt.deaths} times, the last time with no other task beside it"
             yield TaskResult(name, "died", error=text, seconds=seconds)
         else:
-            self._suspects.appendleft(again)
-
-    def _submit(self, executor: NamedExecutor, task: Task) -> Future[TaskResult[T]]:
-        return executor.submit_named(task.name, _work, self.fn, task, self.limit, not executor.in_process)
+            logger.warning("a worker died while %s was in flight; it runs again alone", name)
+            self._suspects.append(attempt)
 
     def _pool(self) -> NamedExecutor:
-        if self._executor is None:
-            self._executor = make_executor(self.spec)
-        return self._executor
+        if self._shared is None:
+            self._shared = make_executor(self.spec)
+        return self._shared
 
-    def _warm_pool(self) -> NamedExecutor:
-        """A pool with a worker that is up, so that start-up is not counted as the next task's time."""
-        for _ in range(STARTS - 1):
-            try:
-                self._pool().submit_named("the start of a worker", nothing).result()
-                return self._pool()
-            except WorkerDied:
-                self._discard()
-        self._pool().submit_named("the start of a worker", nothing).result()
-        return self._pool()
-
-    def _discard(self) -> None:
-        if self._executor is not None:
-            executor, self._executor = self._executor, None
-            executor.kill()
+    def _discard_shared(self) -> None:
+        if self._shared is not None:
+            shared, self._shared = self._shared, None
+            shared.kill()
 
 
 def _work(fn: Callable[..., T], task: Task, limit: _Limit | None, may_exit: bool) -> TaskResult[T]:
@@ -226,16 +251,21 @@ def _work(fn: Callable[..., T], task: Task, limit: _Limit | None, may_exit: bool
     clock = deadline(limit.seconds) if limit is not None else None
     error: str | None = None
     value: T | None = None
+    late = False
     try:
-        with hard_stop(limit.hard if limit is not None and may_exit else None), clock or nullcontext():
-            value = fn(*task.args)
-    except (Exception, SystemExit, DeadlineExceeded):  # noqa: BLE001 - whatever it raised, the other tasks go on
+        try:
+            with hard_stop(limit.hard if limit is not None and may_exit else None), clock or nullcontext():
+                value = fn(*task.args)
+        finally:
+            if clock is not None:
+                forget_pending()
+    except DeadlineExceeded:
+        late = True
         error = traceback.format_exc()
-    finally:
-        if clock is not None:
-            clock.end()
+    except (Exception, SystemExit):  # noqa: BLE001 - whatever it raised, the other tasks go on
+        error = traceback.format_exc()
     seconds = time.perf_counter() - started
-    if clock is not None and clock.fired:
+    if clock is not None and (late or clock.fired):
         text = error or f"it took more than {clock.seconds:g} s"
         return TaskResult(task.name, "timeout", error=text, seconds=seconds)
     if error is not None:

@@ -61,8 +61,3 @@ def _end_with(parent: int) -> None:
 
 def nothing() -> None:
     """The task that shows that a worker is up."""
-
-
-def hash_probe() -> tuple[int, dict[str, str | None]]:
-    """What a foreign worker really has: the hash of a fixed string, and our variables."""
-    return hash("echelon"), {name: os.environ.get(name) for name in WORKER_ENV}
