@@ -20,8 +20,9 @@ from echelon.hrl_xf.day_batch import Ints
 from echelon.hrl_xf.l1_safety import REJECT
 from echelon.hrl_xf.l3_executor import P_SIZE, Q_SIZE, L3Inputs
 from echelon.hrl_xf.l3_situation import Mode, Situation
+from echelon.hrl_xf.l4_samples import L4Dataset
 from echelon.hrl_xf.rewards import phases_of, rewards_of
-from echelon.hrl_xf.samples import L4Dataset, MacroDataset, MicroDataset
+from echelon.hrl_xf.samples import MacroDataset, MicroDataset
 from echelon.hrl_xf.tournament_data import TournamentData
 
 IN_MEMORY = 2_000_000

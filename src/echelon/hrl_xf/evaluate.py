@@ -73,9 +73,7 @@ def read_split(folder: Path) -> WorldSplit:
 
 def part(rows: Rows[Any], split: WorldSplit, which: str) -> Any:
     """The rows of one split; an empty one is an error."""
-    configs = set(split.of(cast(Split, which)))
-    chosen = [i for i, record in enumerate(rows.data.records) if record.config_id in configs]
-    found = rows.of_logs(np.array(chosen, np.int64))
+    found = rows.part(split, cast(Split, which))
     if not len(found):
         raise ValueError(f"the {which} split holds no rows of these data; train with a ratio for it above 0")
     return found

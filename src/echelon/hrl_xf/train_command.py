@@ -10,7 +10,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
 from echelon.hrl_xf.data_pipeline import l4_of, macro_of, micro_of, open_tournament
@@ -22,7 +21,7 @@ from echelon.hrl_xf.l4_coordinator import GlobalCoordinator
 from echelon.hrl_xf.layer_files import Layer, layer_path
 from echelon.hrl_xf.options import TrainOptions
 from echelon.hrl_xf.samples import Rows
-from echelon.hrl_xf.split import SPLITS, Split, WorldSplit, world_split
+from echelon.hrl_xf.split import SPLITS, WorldSplit, world_split
 from echelon.hrl_xf.tournament_data import TournamentData
 from echelon.hrl_xf.training import (
     TrainConfig,
@@ -52,14 +51,9 @@ class Training:
     split: WorldSplit
     stop: Stop
 
-    def part(self, rows: Rows[Any], split: Split) -> Any:
-        """The rows of one split."""
-        configs = set(self.split.of(split))
-        logs = [i for i, record in enumerate(self.data.records) if record.config_id in configs]
-        return rows.of_logs(np.array(logs, np.int64))
-
     def parts(self, rows: Rows[Any]) -> tuple[Any, Any, Any]:
-        train, val, test = (self.part(rows, split) for split in SPLITS)
+        """Rows to train on, to validate on, to test on."""
+        train, val, test = (rows.part(self.split, split) for split in SPLITS)
         return train, val, test
 
 
@@ -117,7 +111,7 @@ def config_of(options: TrainOptions) -> TrainConfig:
 def show_stats(training: Training) -> None:
     macro, micro, l4 = macro_of(training.data), micro_of(training.data), l4_of(training.data)
     for split in SPLITS:
-        days, decisions, sets = (len(training.part(rows, split)) for rows in (macro, micro, l4))
+        days, decisions, sets = (len(rows.part(training.split, split)) for rows in (macro, micro, l4))
         configs = len(training.split.of(split))
         log.info("%-5s  %3d configurations  %7d days  %8d decisions  %7d sets", split, configs, days, decisions, sets)
 

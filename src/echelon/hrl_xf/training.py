@@ -25,9 +25,10 @@ from echelon.hrl_xf.fitting import EpochReport, FitSettings, Source, Task, check
 from echelon.hrl_xf.l2_manager import HorizonManagerPPO, QTransform
 from echelon.hrl_xf.l3_executor import TemporalDecisionTransformer
 from echelon.hrl_xf.l4_coordinator import GlobalCoordinator
+from echelon.hrl_xf.l4_samples import L4Dataset
 from echelon.hrl_xf.layer_files import Layer, save_layer
 from echelon.hrl_xf.learning import Loss, l2_loss, l3_loss, l4_loss, weigh, weight_distribution
-from echelon.hrl_xf.samples import L4Dataset, MacroDataset, MicroDataset, Rows
+from echelon.hrl_xf.samples import MacroDataset, MicroDataset, Rows
 
 log = logging.getLogger(__name__)
 Stop = Callable[[], bool]
