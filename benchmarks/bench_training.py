@@ -92,7 +92,7 @@ def main() -> None:
             print(f"{threads} core{'s' if threads > 1 else ''}:")
             for size in (512, 2048):
                 train_rate("L2", HorizonManagerPPO(), l2, l2_loss("log1p", 2.0), size)
-            train_rate("L2 (guides' size)", HorizonManagerPPO(channels=(32, 64), hidden=128), l2, l2_loss(), 512)
+            train_rate("L2-wide", HorizonManagerPPO(channels=(32, 64), hidden=128), l2, l2_loss(), 512)
             for size in (512, 2048):
                 train_rate("L3", TemporalDecisionTransformer(), l3, l3_loss, size)
             train_rate("L4", GlobalCoordinator(), l4, l4_loss, 256)

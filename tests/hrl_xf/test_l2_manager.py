@@ -8,7 +8,7 @@ import torch
 
 from echelon.hrl_xf.day_batch import day_batch
 from echelon.hrl_xf.goals import BUCKETS
-from echelon.hrl_xf.l2_manager import HeuristicManager, HorizonManagerPPO, goal_loss
+from echelon.hrl_xf.l2_manager import HeuristicManager, HorizonManagerPPO, _windows, goal_loss
 from tests.hrl_xf.day_examples import a_day
 
 torch.set_num_threads(1)
@@ -34,6 +34,15 @@ def test_quantities_are_never_negative_and_every_number_has_a_gradient() -> None
     fresh = HorizonManagerPPO(horizon=40)
     fresh(*x, spot=torch.full((64, 2), 20.0)).goal.sum().backward()
     assert (fresh.mean.weight.grad.abs().sum(-1) > 0).all()  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(("length", "stride"), [(41, 2), (41, 1), (12, 3), (2, 2), (1, 2)])
+def test_windows_and_a_linear_are_a_convolution(length: int, stride: int) -> None:
+    torch.manual_seed(0)
+    x, linear = torch.randn(5, length, 10), torch.nn.Linear(30, 7)
+    weight = linear.weight.view(7, 3, 10).transpose(1, 2)  # (out, in, kernel)
+    wanted = torch.nn.functional.conv1d(x.transpose(1, 2), weight, linear.bias, stride=stride, padding=1)
+    torch.testing.assert_close(linear(_windows(x, stride)), wanted.transpose(1, 2), rtol=1e-4, atol=1e-5)
 
 
 def test_prices_are_ratios_inside_and_currency_outside() -> None:

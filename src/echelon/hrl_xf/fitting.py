@@ -168,7 +168,8 @@ class _Fit:
     def __init__(self, task: Task, settings: FitSettings, folder: Path) -> None:
         self.task, self.settings = task, settings
         self.epochs_dir, self.partial_dir = folder / task.name, folder / f".{task.name}-partial"
-        self.optimiser = torch.optim.AdamW(task.layer.parameters(), settings.lr, weight_decay=settings.weight_decay)
+        parameters = task.layer.parameters()
+        self.optimiser = torch.optim.AdamW(parameters, settings.lr, weight_decay=settings.weight_decay, fused=True)
         self.progress = _Progress()
 
     # -- checkpoints

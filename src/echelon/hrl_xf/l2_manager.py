@@ -64,8 +64,8 @@ class HorizonManagerPPO(Layer):
         self.options = {"horizon": horizon, "channels": list(channels), "hidden": hidden, "stride": stride}
         self.horizon = horizon
         first, second = channels
-        self.conv1 = nn.Conv1d(CHANNELS, first, 3, stride=stride, padding=1)
-        self.conv2 = nn.Conv1d(first, second, 3, stride=stride, padding=1)
+        self.stride = stride
+        self.conv1, self.conv2 = nn.Linear(3 * CHANNELS, first), nn.Linear(3 * first, second)
         self.static = nn.Linear(STATIC, hidden // 2)
         self.role = nn.Linear(ROLES, 16)
         self.near = nn.Linear(CHANNELS * min(4, horizon + 1), hidden // 2)  # pooling forgets which day it was
@@ -83,9 +83,10 @@ class HorizonManagerPPO(Layer):
 
     def forward(self, x_static: Tensor, X_temporal: Tensor, x_role: Tensor, spot: Tensor | None = None) -> GoalOutput:
         """(N, 12), (N, H+1, 10), (N, 2), spot prices in and out (N, 2; read from x_static if not given)."""
-        days = functional.relu(self.conv2(functional.relu(self.conv1(X_temporal.transpose(1, 2)))))  # (N, C, days)
+        days = functional.relu(self.conv1(_windows(X_temporal, self.stride)))
+        days = functional.relu(self.conv2(_windows(days, self.stride)))  # (N, days, C)
         near = X_temporal[:, : min(4, self.horizon + 1)].flatten(1)
-        parts = [days.amax(-1), functional.relu(self.static(x_static)), functional.relu(self.near(near))]
+        parts = [days.amax(1), functional.relu(self.static(x_static)), functional.relu(self.near(near))]
         x = functional.relu(self.trunk(torch.cat([*parts, functional.relu(self.role(x_role))], -1)))
         x = functional.relu(self.trunk2(x))
         spot = x_static[:, 6:8] * P_MAX if spot is None else spot
@@ -147,6 +148,16 @@ _TRANSFORMS: dict[QTransform, Callable[[Tensor], Tensor]] = {
     "log1p": torch.log1p,
     "sqrt": lambda q: torch.sqrt(q + 1e-6),  # the slope of sqrt has no bound at 0
 }
+
+
+def _windows(x: Tensor, stride: int) -> Tensor:
+    """Three neighbouring days side by side: a Linear on it is a Conv1d of kernel 3 with padding 1, faster on a CPU.
+
+    (N, L, C) -> (N, ceil(L / stride), 3C)
+    """
+    count = (x.shape[1] - 1) // stride + 1
+    padded = functional.pad(x, (0, 0, 1, 1))
+    return torch.cat([padded[:, j : j + (count - 1) * stride + 1 : stride] for j in range(3)], -1)
 
 
 @dataclass(frozen=True)

@@ -141,9 +141,13 @@ class TemporalDecisionTransformer(Layer):
     ) -> L3Actions:
         """Choose at N decisions: the most probable, or a draw."""
         x = L3Inputs.of(situation, self.mode)
-        policy = self.policy(state, x)
-        parts = policy.mode() if greedy else policy.sample(generator)
-        return L3Actions(parts["op"], self.offers(parts, x), parts, policy.log_prob(parts))
+        parts: Parts = {}
+        log_prob = torch.zeros(len(situation))
+        for name, part in self.policy(state, x).parts.items():  # each head once: `mode` and `log_prob` would be twice
+            choices = part(parts) if callable(part) else part
+            parts[name] = choices.mode() if greedy else choices.sample(generator)
+            log_prob = log_prob + choices.log_prob(parts[name])
+        return L3Actions(parts["op"], self.offers(parts, x), parts, log_prob)
 
     def offers(self, parts: Parts, x: L3Inputs) -> Tensor:
         """The offers that stored choices stand for; zeros unless REJECT.  # (N, 3) quantity, unit price, days ahead"""
