@@ -351,6 +351,7 @@ def fit(
     yield from this.run(stop)
     if not stop():
         take_best(task, folder)
+        shutil.rmtree(this.partial_dir, ignore_errors=True)  # the last epoch is saved: nothing is in between
 
 
 def history_of(task_name: str, folder: Path) -> list[dict[str, Any]]:

@@ -246,13 +246,13 @@ class HeuristicExecutor:
         span = (high - low).clamp(min=0.0)
         limit = torch.where(seller, high - time * span, low + time * span)  # the worst price taken now
         fair = torch.where(seller, x.seen[:, 1] >= limit, x.seen[:, 1] <= limit)
-        wanted = x.seen[:, 0] <= x.need.clamp(min=1)
+        wish = torch.where(x.need > 0, x.need, x.base[:, 0])
+        wanted = x.seen[:, 0] <= wish.clamp(min=1)
         n, day = torch.arange(len(seller)), x.base[:, 2]
         possible = x.legal.reject & (x.base[:, 0] > 0) & x.legal.day[n, day]
         accept = x.legal.accept & fair & wanted
         op = torch.where(accept, ACCEPT, torch.where(possible, REJECT, END))
-        most = x.legal.most[n, day]
-        wish = torch.where(x.need > 0, x.need, x.base[:, 0])
+        most = x.legal.most[n, day].long()
         price = torch.where(seller, limit.ceil(), limit.floor()).clamp(min=low, max=high).long()
         affordable = torch.floor(x.legal.money.clamp(max=1e9) / price.clamp(min=1)).long()
         quantity = torch.minimum(torch.minimum(wish, most), affordable)

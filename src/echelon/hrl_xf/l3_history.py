@@ -73,7 +73,7 @@ class HistoryTrunk(nn.Module):
         """State before any offer and after each, for threads padded behind.  # (B, L, 4), (B, L) -> (B, L+1, w)
 
         Padding stands behind all tokens of its thread, where causal attention does not look; it is set to zero so that
-        not even a NaN in it can pass. Only the last `max_tokens` places are told apart.
+        not even a NaN in it can pass. Places beyond `max_tokens` are not told apart.
         """
         B, L, _ = tokens.shape
         place = self.place[torch.arange(L + 1).clamp(max=self.max_tokens)]

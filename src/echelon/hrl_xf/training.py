@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from echelon.hrl_xf.batches import L2Source, L3Source, L4Source
-from echelon.hrl_xf.fitting import EpochReport, FitSettings, Source, Task, checkpoint_path, fit, measure
+from echelon.hrl_xf.fitting import EpochReport, FitSettings, Source, Task, checkpoint_path, fit, history_of, measure
 from echelon.hrl_xf.l2_manager import HorizonManagerPPO, QTransform
 from echelon.hrl_xf.l3_executor import TemporalDecisionTransformer
 from echelon.hrl_xf.l4_coordinator import GlobalCoordinator
@@ -106,6 +106,14 @@ def goal_digest(data: Rows[Any]) -> str:
     )
 
 
+def _digest(layer: Layer) -> str:
+    """Names the weights a phase starts from."""
+    digest = hashlib.blake2b(digest_size=8)
+    for tensor in layer.state_dict().values():
+        digest.update(tensor.detach().cpu().contiguous().numpy().tobytes())
+    return digest.hexdigest()
+
+
 def _check_horizon(layer: HorizonManagerPPO | TemporalDecisionTransformer | GlobalCoordinator, data: Rows[Any]) -> None:
     if layer.horizon != data.data.horizon:
         raise ValueError(
@@ -120,12 +128,12 @@ def _phase(
     """Fit, then write the best weights under the phase's name."""
     task = Task(name, layer, *sources, loss, fingerprint, describe)
     resume = cfg.resume if resume_path is None else checkpoint_path(cfg.checkpoints, Path(resume_path))
-    last: EpochReport | None = None
-    for last in fit(task, settings, cfg.checkpoints, resume=resume, stop=stop):
-        yield last
+    yield from fit(task, settings, cfg.checkpoints, resume=resume, stop=stop)
     if not stop():
-        note = {"phase": name, "data": fingerprint, "epochs": settings.epochs, **describe}
-        save_layer(layer, Path(cfg.output_dir) / name, note | ({"val": last.val} if last is not None else {}))
+        best = next((e for e in reversed(history_of(name, cfg.checkpoints)) if e["is_best"]), {})
+        figures = {key: best[key] for key in ("epoch", "train", "val") if key in best}
+        note = {"phase": name, "data": fingerprint, "epochs": settings.epochs, **describe, "best": figures}
+        save_layer(layer, Path(cfg.output_dir) / name, note)
 
 
 def train_l2_bc(
@@ -186,6 +194,7 @@ def train_l3_awr(
     log.info("l3_awr: %s", spread)
     settings = cfg.fit_settings(cfg.l3_awr_epochs, cfg.l3_batch_size, cfg.l3_awr_lr)
     describe = _l3_describe(layer, data, cfg) | {"beta": cfg.awr_beta, "max_weight": cfg.awr_max_weight}
+    describe["from"] = _digest(layer)
     fingerprint = _fingerprint(data, val)
     path = cfg.l3_awr_resume_path
     yield from _phase("l3_awr", layer, (train, check), l3_loss, fingerprint, describe, settings, cfg, path, stop)
