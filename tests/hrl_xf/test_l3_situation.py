@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 import torch
 
 from echelon.hrl_xf.data_pipeline import open_tournament
+from echelon.hrl_xf.day_batch import Floats
 from echelon.hrl_xf.l1_safety import L1SafetyLayer
 from echelon.hrl_xf.l3_executor import P_SIZE, Q_SIZE
 from echelon.hrl_xf.l3_situation import Situation, legal_of, may_accept
@@ -28,14 +30,14 @@ def test_from_the_data_set_as_in_play(path: Path, tmp_path: Path) -> None:
     live = played(path, L1SafetyLayer()).situation
     assert len(offline) == len(live)
 
-    def table(s: Situation) -> np.ndarray:  # type: ignore[type-arg]
+    def table(s: Situation) -> Floats:
         legal = legal_of(s, "residual", Q_SIZE, P_SIZE)
         columns = [
             s.relative_time, s.seller, s.on_table, np.where(s.on_table[:, None], s.seen, 0), s.offer_base, s.issues,
             s.B_free, s.safe * s.open, s.open, s.baseline, s.l1_op, s.spot, may_accept(s), legal.day, legal.ops(),
         ]  # fmt: skip
         found = np.concatenate([np.asarray(c, np.float64).reshape(len(s), -1) for c in columns], axis=1)
-        sorted_rows: np.ndarray = found[np.lexsort(found.T)]  # type: ignore[type-arg]
+        sorted_rows: Floats = found[np.lexsort(found.T)]
         return sorted_rows
 
     assert np.array_equal(table(offline), table(live))
@@ -64,7 +66,5 @@ def test_last_offers_are_those_before_the_decision(tmp_path: Path) -> None:
 
 def test_columns_of_different_lengths_are_refused() -> None:
     live = played(PENGUIN_FIRST, L1SafetyLayer()).situation
-    from dataclasses import replace
-
     with pytest.raises(ValueError, match="one length"):
         replace(live, alpha=live.alpha[:-1])

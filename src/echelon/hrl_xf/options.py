@@ -217,9 +217,10 @@ class TrainOptions:
     """the same for AWR"""
     l4_lr: float = 3e-3
     """the same for L4"""
-    l2_q_transform: Literal["none", "log1p", "sqrt"] = "log1p"
-    """how quantities are compared: as they are, or tamed, since a few are very large"""
-    l2_q_weight: float = 2.0
+    l2_q_transform: Literal["none", "log1p", "sqrt"] = "none"
+    """how quantities are compared: as they are, or tamed, since a few are very large (log1p errs less relative to
+    small quantities, more in pieces)"""
+    l2_q_weight: float = 1.0
     """weight of quantities against prices"""
     l3_mode: Literal["residual", "direct"] = "residual"
     """residuals to L1's baseline (scheme E), or actions themselves (scheme F)"""

@@ -31,6 +31,7 @@ from echelon.hrl_xf.training import (
     train_l3_bc,
     train_l4_distill,
 )
+from echelon.hrl_xf.training_plots import page
 from echelon.runtime.files import write_atomic
 from echelon.runtime.metrics import MetricsWriter, read_metrics
 from echelon.runtime.rundir import RunDir, open_run, write_config
@@ -60,6 +61,9 @@ class Training:
 def run(options: TrainOptions) -> int:
     """The command: open the run and the data, divide them, train the phases that were asked for."""
     torch.set_num_threads(options.threads)
+    if options.quiet:
+        for handler in logging.getLogger("echelon").handlers:
+            handler.setLevel(logging.ERROR)  # log.txt still gets everything
     with open_training(options).logging():
         return train(options)
 
@@ -92,6 +96,9 @@ def train(options: TrainOptions) -> int:
             if stop():
                 log.info("stopped and saved; the same command goes on")
                 return STOPPED
+    plots = options.output_dir / "training.html"
+    write_atomic(plots, page(options.output_dir).encode())
+    log.info("weights in %s; plots: %s", options.output_dir, plots)
     return 0
 
 

@@ -130,7 +130,7 @@ def _phase(
     resume = cfg.resume if resume_path is None else checkpoint_path(cfg.checkpoints, Path(resume_path))
     yield from fit(task, settings, cfg.checkpoints, resume=resume, stop=stop)
     if not stop():
-        best = next((e for e in reversed(history_of(name, cfg.checkpoints)) if e["is_best"]), {})
+        best: dict[str, Any] = next((e for e in reversed(history_of(name, cfg.checkpoints)) if e["is_best"]), {})
         figures = {key: best[key] for key in ("epoch", "train", "val") if key in best}
         note = {"phase": name, "data": fingerprint, "epochs": settings.epochs, **describe, "best": figures}
         save_layer(layer, Path(cfg.output_dir) / name, note)
