@@ -22,7 +22,8 @@ import torch
 
 from echelon.hrl_xf.batches import L2Source, L3Source, L4Source
 from echelon.hrl_xf.data_pipeline import l4_of, macro_of, micro_of, open_tournament
-from echelon.hrl_xf.fitting import FitSettings, Source, Task, fit
+from echelon.hrl_xf.fit_task import FitSettings, Source, Task
+from echelon.hrl_xf.fitting import fit
 from echelon.hrl_xf.l2_manager import HorizonManagerPPO
 from echelon.hrl_xf.l3_executor import TemporalDecisionTransformer
 from echelon.hrl_xf.l3_situation import Situation

@@ -27,6 +27,12 @@ def wild(layer: TemporalDecisionTransformer, seed: int, scale: float = 1.0) -> T
     return layer.eval()
 
 
+def tokens(rng: np.random.Generator, B: int, L: int) -> torch.Tensor:
+    """Offers at random."""
+    columns = [rng.integers(1, 30, (B, L)), rng.random((B, L)), rng.integers(0, 11, (B, L)), rng.integers(0, 2, (B, L))]
+    return torch.as_tensor(np.stack(columns, axis=-1).astype(np.float32))
+
+
 @dataclass(frozen=True)
 class Played:
     """A recorded world seen by an agent with L1 and a goal: L1's own answers beside what L3 would know."""

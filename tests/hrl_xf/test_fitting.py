@@ -13,7 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from echelon.hrl_xf.batches import in_order, shuffled
-from echelon.hrl_xf.fitting import EpochReport, FitSettings, Sums, Task, checkpoint_path, fit, history_of
+from echelon.hrl_xf.fit_task import EpochReport, FitSettings, Sums, Task
+from echelon.hrl_xf.fitting import checkpoint_path, fit, history_of
 from echelon.hrl_xf.layer_files import Layer
 from echelon.runtime.checkpoint import CheckpointError, best, latest
 

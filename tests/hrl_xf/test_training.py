@@ -6,19 +6,14 @@ import re
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 
-from echelon.hrl_xf.batches import L3Source, alphas_of
 from echelon.hrl_xf.data_pipeline import l4_of, macro_of, micro_of, open_tournament
 from echelon.hrl_xf.goal_backfill import fill_goals
 from echelon.hrl_xf.l2_manager import HorizonManagerPPO, load_l2
 from echelon.hrl_xf.l3_executor import TemporalDecisionTransformer, load_l3
 from echelon.hrl_xf.l4_coordinator import GlobalCoordinator, load_l4
-from echelon.hrl_xf.l4_features import teacher_alpha
-from echelon.hrl_xf.learning import l3_loss, weigh
-from echelon.hrl_xf.rewards import Advantages
 from echelon.hrl_xf.tournament_data import TournamentData
 from echelon.hrl_xf.training import HRLXFTrainer, TrainConfig, save_model
 from echelon.runtime.checkpoint import CheckpointError
@@ -67,65 +62,6 @@ def test_the_phases_in_their_order(data: TournamentData, tmp_path: Path) -> None
     assert load_l4(tmp_path / "l4_distill").options == load_l4(tmp_path / "all_l4").options
     for phase in ("l2_bc", "l3_bc", "l4_distill"):
         assert (tmp_path / "checkpoints" / phase / f"{phase}_epoch4" / "weights.safetensors").exists()
-
-
-def test_the_sources_give_what_the_data_say(data: TournamentData, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Held in memory or made for each batch, in any order: the same numbers for the same decisions."""
-    micro = micro_of(data)
-    held = L3Source(micro)
-    monkeypatch.setattr("echelon.hrl_xf.batches.IN_MEMORY", 0)
-    made = L3Source(micro)
-    layer = small_l3().eval()
-    rng = np.random.default_rng(0)
-    batches = held.epoch(50, rng)
-    assert sorted(np.concatenate(batches).tolist()) == list(range(len(micro)))
-    for at in batches[:6]:
-        a, b = held.load(at), made.load(at)
-        assert torch.equal(a.rows.inputs.context, b.rows.inputs.context)
-        assert torch.equal(a.rows.offer_counts, b.rows.offer_counts)
-        torch.testing.assert_close(l3_loss(layer, a)[0], l3_loss(layer, b)[0])
-    batch = micro.batch(np.arange(len(micro)))
-    assert np.array_equal(held.column("offer_counts"), batch.in_range)
-    assert np.array_equal(held.column("op"), batch.op)
-
-
-def test_a_batchs_loss_is_the_mean_over_its_decisions(data: TournamentData) -> None:
-    """One pass over many threads gives what one pass for each gives: threads and padding do not mix."""
-    source, layer = L3Source(micro_of(data)), small_l3().eval()
-    with torch.no_grad():
-        for parameter in layer.parameters():
-            parameter.add_(torch.randn(parameter.shape) * 0.1)
-        total = l3_loss(layer, source.load(np.arange(120)))[1]
-        one_by_one = [l3_loss(layer, source.load(np.array([i])))[1] for i in range(120)]
-    for name in ("loss", "nll_op", "nll_day", "nll_dq", "nll_dp"):
-        assert total[name][0] == pytest.approx(sum(s[name][0] for s in one_by_one), rel=1e-3)
-        assert total[name][1] == sum(s[name][1] for s in one_by_one)
-
-
-def test_alphas_are_the_teachers(data: TournamentData) -> None:
-    alpha = alphas_of(data)
-    l4 = l4_of(data)
-    for i in (0, 5, len(l4) - 1):
-        sample = l4[i]
-        wanted = teacher_alpha(sample.days, sample.thread_feat[:, 0].astype(np.float64))
-        np.testing.assert_allclose(sample.alpha, wanted.astype(np.float32), rtol=1e-5)
-        take = data.tables.store.take
-        row = l4.rows[i : i + 1]
-        first, size = int(take("set.first_member", row)[0]), int(take("set.n_members", row)[0])
-        members = take("member.decision", np.arange(first, first + size))
-        np.testing.assert_allclose(alpha[members], sample.alpha, rtol=1e-6)
-
-
-def test_weights_multiply_the_loss(data: TournamentData) -> None:
-    source, layer = L3Source(micro_of(data)), small_l3().eval()
-    at = np.arange(100)
-    plain = l3_loss(layer, source.load(at))[0]
-    source.weight = torch.full((len(source),), 3.0)
-    torch.testing.assert_close(l3_loss(layer, source.load(at))[0], 3 * plain)
-    fitted = weigh(source, None, 0.5, 20.0)
-    assert isinstance(fitted, Advantages)
-    won = source.column("reward") > 0
-    assert source.weight[torch.as_tensor(won)].mean() > source.weight[torch.as_tensor(~won)].mean()
 
 
 def test_goals_that_changed_are_refused_when_asked_to_check(data: TournamentData, tmp_path: Path) -> None:

@@ -19,7 +19,8 @@ import torch
 from echelon.hrl_xf.batches import L3Source, L4Source
 from echelon.hrl_xf.data_pipeline import l4_of, macro_of, micro_of, open_tournament
 from echelon.hrl_xf.day_batch import Bools, Floats, Ints
-from echelon.hrl_xf.fitting import FitSettings, Task, fit, measure
+from echelon.hrl_xf.fit_task import FitSettings, Task, measure
+from echelon.hrl_xf.fitting import fit
 from echelon.hrl_xf.goal_backfill import fill_goals
 from echelon.hrl_xf.l1_safety import ANSWERS, REJECT
 from echelon.hrl_xf.l2_manager import HeuristicManager, load_l2

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from echelon.hrl_xf.batches import L2Rows, L3Batch, L3Source, L4Rows
-from echelon.hrl_xf.fitting import Sums
+from echelon.hrl_xf.fit_task import Sums
 from echelon.hrl_xf.l2_manager import HorizonManagerPPO, QTransform, goal_loss
 from echelon.hrl_xf.l3_executor import TemporalDecisionTransformer
 from echelon.hrl_xf.l4_coordinator import GlobalCoordinator, distill_loss

@@ -13,7 +13,8 @@ from typing import Any
 import torch
 
 from echelon.hrl_xf.data_pipeline import l4_of, macro_of, micro_of, open_tournament
-from echelon.hrl_xf.fitting import EpochReport, history_of
+from echelon.hrl_xf.fit_task import EpochReport
+from echelon.hrl_xf.fitting import history_of
 from echelon.hrl_xf.goal_backfill import fill_goals
 from echelon.hrl_xf.l2_manager import HorizonManagerPPO, load_l2
 from echelon.hrl_xf.l3_executor import TemporalDecisionTransformer, load_l3

@@ -21,7 +21,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from echelon.hrl_xf.batches import L2Source, L3Source, L4Source
-from echelon.hrl_xf.fitting import EpochReport, FitSettings, Source, Task, checkpoint_path, fit, history_of, measure
+from echelon.hrl_xf.fit_task import EpochReport, FitSettings, Source, Task, measure
+from echelon.hrl_xf.fitting import checkpoint_path, fit, history_of
 from echelon.hrl_xf.l2_manager import HorizonManagerPPO, QTransform
 from echelon.hrl_xf.l3_executor import TemporalDecisionTransformer
 from echelon.hrl_xf.l4_coordinator import GlobalCoordinator
