@@ -207,6 +207,16 @@ def test_paths_as_the_guides_write_them(tmp_path: Path) -> None:
     assert report.epoch == 2
 
 
+def test_going_back_to_an_earlier_checkpoint_forgets_what_came_after_it(tmp_path: Path) -> None:
+    list(fit(task(), replace(SETTINGS, epochs=10), tmp_path))
+    worse = task()
+    start = tmp_path / "l2_bc" / "l2_bc_epoch1"
+    reports = list(fit(worse, replace(SETTINGS, epochs=3, lr=1e-9), tmp_path, resume=start))
+    assert [r.epoch for r in reports] == [2, 3]
+    loss = square(worse.layer, worse.val.load(np.arange(20)))[1]["loss"][0] / 20  # type: ignore[union-attr]
+    assert loss == pytest.approx(min(r.val["loss"] for r in reports), rel=1e-4)
+
+
 def test_nothing_to_train_on_and_losses_that_are_no_numbers_are_errors(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="training split is empty"):
         list(fit(task(train=Points(0)), SETTINGS, tmp_path))

@@ -36,7 +36,7 @@ T = TypeVar("T")
 def take(value: T, rows: Tensor) -> T:
     """Rows of a tensor, or of every tensor in a dataclass of tensors."""
     if isinstance(value, Tensor):
-        return value[rows]  # type: ignore[return-value]
+        return value.index_select(0, rows)  # type: ignore[return-value]
     return type(value)(*(take(getattr(value, f.name), rows) for f in fields(value)))  # type: ignore[arg-type]
 
 

@@ -26,7 +26,7 @@ import torch
 from echelon.hrl_xf.day_batch import FEATURE_VERSION
 from echelon.hrl_xf.fit_task import EpochReport, FitSettings, Task, add_sums, mean_of, measure
 from echelon.hrl_xf.layer_files import LayerFileError, fit_weights
-from echelon.runtime.checkpoint import Checkpoint, CheckpointError, best, latest, load_checkpoint, save_checkpoint
+from echelon.runtime.checkpoint import Checkpoint, CheckpointError, latest, load_checkpoint, save_checkpoint
 from echelon.runtime.packing import pack, unpack
 from echelon.runtime.rundir import diff_options
 from echelon.runtime.seeding import rng
@@ -110,6 +110,14 @@ class _Fit:
         """The checkpoint that is furthest on."""
         there = [path for path in (latest(self.epochs_dir), latest(self.partial_dir)) if path is not None]
         return max(there, key=lambda path: _place_of(load_checkpoint(path)), default=None)
+
+    def take_best(self) -> None:
+        """Give the layer the best weights so far. By the epoch's number: a fit that began again at an earlier
+        checkpoint must not take the best of what it left behind."""
+        if self.progress.best_epoch:
+            path = self.epochs_dir / f"{self.task.name}_epoch{self.progress.best_epoch}"
+            fit_weights(self.task.layer, load_checkpoint(path).tensors["weights"], path)
+        self.task.layer.eval()
 
     def forget(self) -> None:
         for folder in (self.epochs_dir, self.partial_dir):
@@ -242,7 +250,7 @@ def fit(
             log.info("%s goes on at epoch %d, batch %d", task.name, this.progress.epoch, this.progress.batch)
     yield from this.run(stop)
     if not stop():
-        take_best(task, folder)
+        this.take_best()
         shutil.rmtree(this.partial_dir, ignore_errors=True)  # the last epoch is saved: nothing is in between
 
 
@@ -250,14 +258,6 @@ def history_of(task_name: str, folder: Path) -> list[dict[str, Any]]:
     """The epochs that are done, from the newest checkpoint."""
     path = latest(folder / task_name)
     return [] if path is None else list(load_checkpoint(path).state["progress"]["history"])
-
-
-def take_best(task: Task, folder: Path) -> None:
-    """Give the layer the best weights so far."""
-    path = best(folder / task.name)
-    if path is not None:
-        fit_weights(task.layer, load_checkpoint(path).tensors["weights"], path)
-    task.layer.eval()
 
 
 def checkpoint_path(folder: Path, named: Path) -> Path:

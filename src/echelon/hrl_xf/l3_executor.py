@@ -75,7 +75,11 @@ class L3Actions:
 
 
 class TemporalDecisionTransformer(Layer):
-    """History trunk, context fused at the read-out, four heads."""
+    """History trunk, context fused at the read-out, four heads.
+
+    The default size is where validation stops improving: 14,000 / 46,000 / 112,000 / 284,000 parameters gave a loss of
+    1.82 / 1.67 / 1.63 / 1.63 (PenguinAgent, 48 logs of 50 days, 20 epochs).
+    """
 
     def __init__(
         self,
