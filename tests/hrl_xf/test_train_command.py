@@ -76,6 +76,29 @@ def test_killed_in_the_middle_of_epochs_it_ends_with_the_same_bits(tmp_path: Pat
     assert len(one["l2_bc/test_mae_q"].steps) == len(other["l2_bc/test_mae_q"].steps) == 1  # tested once, at the end
 
 
+def test_asked_to_stop_it_saves_and_goes_on_later(tmp_path: Path, cache: Path) -> None:
+    more = ("--phases", "l2", "--l2-epochs", "2000", "--checkpoint-seconds", "3600", "--save-every", "3000")
+    process = start(tmp_path / "run", cache, *more)
+    folder = tmp_path / "run" / "checkpoints"
+    deadline = time.monotonic() + 120
+    while not (folder / "l2_bc" / "l2_bc_epoch1").exists() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGTERM)
+    text = process.communicate(timeout=60)[0]
+    assert process.returncode == 130, text
+    assert "stopped and saved" in text
+    (saved,) = [p.name for p in (folder / ".l2_bc-partial").iterdir() if p.is_dir()]
+    place = re.fullmatch(r"l2_bc_epoch(\d+)_batch(\d+)", saved)
+    assert place is not None
+    assert not (tmp_path / "run" / "l2_bc.safetensors").exists()
+    epochs = str(int(place[1]))
+    again = start(tmp_path / "run", cache, "--phases", "l2", "--l2-epochs", epochs)
+    text = again.communicate(timeout=120)[0]
+    assert again.returncode == 0, text
+    assert f"l2_bc goes on at epoch {place[1]}, batch {place[2]}" in text
+    assert (tmp_path / "run" / "l2_bc.safetensors").exists()
+
+
 @pytest.fixture
 def options(tmp_path: Path, cache: Path) -> dict[str, object]:
     return {

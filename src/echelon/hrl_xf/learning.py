@@ -80,6 +80,8 @@ def l3_loss(layer: Layer, b: L3Batch) -> tuple[Tensor, Sums]:
     counts = r.op_counts
     weight = torch.ones(len(each)) if b.weight is None else b.weight.float()
     weight = weight.masked_fill(~counts, 0.0)
+    if b.weight is not None:
+        sums["weight"] = _sum(weight, counts)
     loss = (weight * each).sum() / counts.sum().clamp(min=1)
     return loss, {"loss": (float((weight * each).detach().sum()), float(counts.sum())), **sums}
 

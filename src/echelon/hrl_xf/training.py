@@ -191,11 +191,11 @@ def train_l3_awr(
     advantages = weigh(train, None, cfg.awr_beta, cfg.awr_max_weight)
     if check is not None and len(check):
         weigh(check, advantages, cfg.awr_beta, cfg.awr_max_weight)
-    spread = "  ".join(f"{name} {value:.3g}" for name, value in weight_distribution(train).items())
-    log.info("l3_awr: %s", spread)
+    weights = weight_distribution(train)
+    log.info("l3_awr: %s", "  ".join(f"{name} {value:.3g}" for name, value in weights.items()))
     settings = cfg.fit_settings(cfg.l3_awr_epochs, cfg.l3_batch_size, cfg.l3_awr_lr)
     describe = _l3_describe(layer, data, cfg) | {"beta": cfg.awr_beta, "max_weight": cfg.awr_max_weight}
-    describe["from"] = _digest(layer)
+    describe |= {"from": _digest(layer), "weights": {name: round(value, 6) for name, value in weights.items()}}
     fingerprint = _fingerprint(data, val)
     path = cfg.l3_awr_resume_path
     yield from _phase("l3_awr", layer, (train, check), l3_loss, fingerprint, describe, settings, cfg, path, stop)
