@@ -76,6 +76,7 @@ def test_killed_in_the_middle_of_epochs_it_ends_with_the_same_bits(tmp_path: Pat
     assert len(one["l2_bc/test_mae_q"].steps) == len(other["l2_bc/test_mae_q"].steps) == 1  # tested once, at the end
 
 
+@pytest.mark.slow
 def test_asked_to_stop_it_saves_and_goes_on_later(tmp_path: Path, cache: Path) -> None:
     more = ("--phases", "l2", "--l2-epochs", "2000", "--checkpoint-seconds", "3600", "--save-every", "3000")
     process = start(tmp_path / "run", cache, *more)
