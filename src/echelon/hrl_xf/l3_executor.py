@@ -37,6 +37,9 @@ View = Literal["all", "context", "last_token"]
 """What the network looks at; the second and third are controls."""
 Q_SIZE, P_SIZE = 2 * DELTA_Q + 1, 2 * DELTA_P + 1
 PRIOR = 4.0
+"""How far L1's choice stands above the others before anything is learnt: as logits."""
+_PRIOR_SCALE = 20.0
+"""Priors are stored divided by it: an optimiser's step then moves them as far as a layer of weights moves a logit."""
 _PIECES = 32
 """Quantities with a number of their own; larger ones share the last."""
 _RATIOS = 11
@@ -112,8 +115,8 @@ class TemporalDecisionTransformer(Layer):
         self.q_head = nn.Linear(hidden // 2, Q_SIZE + _PIECES + 4)
         self.p_head = nn.Linear(hidden // 2, P_SIZE + _RATIOS + 2)
         prior = PRIOR if mode == "residual" else 0.0
-        self.op_prior = nn.Parameter(prior * torch.eye(3))  # row: L1's answer
-        self.prior = nn.Parameter(torch.full((3,), prior))  # the baseline's day, quantity, price
+        self.op_prior = nn.Parameter(prior / _PRIOR_SCALE * torch.eye(3))  # row: L1's answer
+        self.prior = nn.Parameter(torch.full((3,), prior / _PRIOR_SCALE))  # the baseline's day, quantity, price
         for head in (self.op, self.day, self.day_match, self.q_head, self.p_head):
             nn.init.zeros_(head.weight)
             nn.init.zeros_(head.bias)
@@ -178,7 +181,7 @@ class _Heads:
     def op(self) -> MaskedCategorical:
         logits = self.net.op(self.h)
         if self.net.view != "last_token":
-            logits = logits + self.net.op_prior[self.x.l1_op]
+            logits = logits + _PRIOR_SCALE * self.net.op_prior[self.x.l1_op]
         return MaskedCategorical(logits, self.x.legal.ops())
 
     def day(self, earlier: Mapping[str, Tensor]) -> Gated:
@@ -189,7 +192,7 @@ class _Heads:
             repeats = (days == offer[:, 2:]) & (offer[:, :1] > 0)
             logits = logits + match[:, i : i + 1] * repeats
         if self.based:
-            logits = logits + self.net.prior[0] * (days == self.x.base[:, 2:])
+            logits = logits + _PRIOR_SCALE * self.net.prior[0] * (days == self.x.base[:, 2:])
         return Gated(MaskedCategorical(logits, self.x.legal.day), earlier["op"] == REJECT)
 
     def quantity(self, earlier: Mapping[str, Tensor]) -> Gated:
@@ -202,7 +205,7 @@ class _Heads:
         for i, repeats in enumerate(same):
             logits = logits + out[:, Q_SIZE + _PIECES + i, None] * repeats
         if self.based:
-            logits = logits + self.net.prior[1] * (q == x.base[:, :1])
+            logits = logits + _PRIOR_SCALE * self.net.prior[1] * (q == x.base[:, :1])
         return Gated(MaskedCategorical(logits, allowed), earlier["op"] == REJECT)
 
     def price(self, earlier: Mapping[str, Tensor]) -> Gated:
@@ -222,7 +225,7 @@ class _Heads:
         for i, offer in enumerate((x.seen, x.own)):
             logits = logits + out[:, P_SIZE + _RATIOS + i, None] * ((p == offer[:, 1:2]) & (offer[:, :1] > 0))
         if self.based:
-            logits = logits + self.net.prior[2] * (p == x.base[:, 1:2])
+            logits = logits + _PRIOR_SCALE * self.net.prior[2] * (p == x.base[:, 1:2])
         return Gated(MaskedCategorical(logits, allowed), earlier["op"] == REJECT)
 
 
