@@ -36,8 +36,9 @@ from echelon.onpolicy.distributions import Gated, MaskedCategorical, Parts, Prod
 View = Literal["all", "context", "last_token"]
 """What the network looks at; the second and third are controls."""
 Q_SIZE, P_SIZE = 2 * DELTA_Q + 1, 2 * DELTA_P + 1
-PRIOR = 4.0
-"""How far L1's choice stands above the others before anything is learnt: as logits."""
+PRIOR = 1.0
+"""How far L1's choice stands above the others before anything is learnt, as logits: enough to be chosen, and no more
+to unlearn than must be (4 gave 1.64 where 1 gave 1.60)."""
 _PRIOR_SCALE = 20.0
 """Priors are stored divided by it: an optimiser's step then moves them as far as a layer of weights moves a logit."""
 _PIECES = 32
