@@ -34,11 +34,12 @@ def test_doctor_names_the_cure(caplog: pytest.LogCaptureFixture, monkeypatch: py
 
 
 def test_the_demo_runs_and_runs_again(tmp_path: Path) -> None:
-    arguments = [sys.executable, "-m", "echelon.cli", "demo", "--output-dir", "demo", "--steps", "4"]
+    arguments = [sys.executable, "-m", "echelon.cli", "demo", "--output-dir", "demo", "--steps", "5"]
     first = subprocess.run(arguments, cwd=tmp_path, capture_output=True, text=True, timeout=300)
     assert first.returncode == 0, first.stderr
-    assert "6 of 6 worlds" in first.stdout
-    assert "PenguinAgent" in first.stdout
+    assert "18 of 18 worlds" in first.stdout
+    assert "PenguinAgent: 18 worlds of 3 configurations" in first.stdout
+    assert (tmp_path / "demo" / "dataset" / "dataset.html").stat().st_size > 10_000
     again = subprocess.run(arguments, cwd=tmp_path, capture_output=True, text=True, timeout=300)
     assert again.returncode == 0, again.stderr
-    assert "0 worlds to play (6 of 6 are there already)" in again.stdout
+    assert "0 worlds to play (18 of 18 are there already)" in again.stdout

@@ -8,7 +8,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class DemoOptions:
-    """The whole chain, small: a real tournament of real expert agents, recorded, evaluated and summed up."""
+    """The whole chain, small: a real tournament of real expert agents, recorded, evaluated, and made training data."""
 
     output_dir: Path = Path("runs/demo")
     """where everything goes; run it again and it goes on where it stopped"""

@@ -176,7 +176,7 @@ def test_background_is_the_default_and_says_how_to_follow(tmp_path: Path) -> Non
 
 @pytest.mark.slow
 def test_four_hundred_tiny_worlds_finish(tmp_path: Path) -> None:
-    arguments = [*SMALL, "--steps", "3", "--configs", "10", "--runs", "14", "--track-only-penguin", "--no-csv"]
+    arguments = [*SMALL, "--steps", "5", "--configs", "10", "--runs", "14", "--track-only-penguin", "--no-csv"]
     done = subprocess.run(
         command("collect", *arguments, "--foreground", "--output-dir", "c", "--parallelism", "loky:2"),
         cwd=tmp_path,

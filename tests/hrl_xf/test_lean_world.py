@@ -11,7 +11,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-from lean_cases import (  # type: ignore[import-not-found]
+from negmas.sao import SAOState
+from scml.oneshot.sysagents import DefaultOneShotAdapter
+from scml.std.agents import RandomStdAgent, SyncRandomStdAgent
+from scml.std.world import STD_DEFAULT_PARAMS, SCML2024StdWorld
+from scml.utils import anac2024_config_generator_std, anac2024_std_world_generator, anac_assigner_std
+
+from echelon.hrl_xf.lean_agents import draw_as_ufun
+from echelon.hrl_xf.lean_mechanism import copy_state
+from echelon.hrl_xf.lean_negotiator import is_plain
+from echelon.hrl_xf.lean_world import LeanStdWorld, OrderedSet, lean_std_world_generator
+from tests.hrl_xf.lean_cases import (
     EXPERTS,
     Failing,
     Hooked,
@@ -24,16 +34,6 @@ from lean_cases import (  # type: ignore[import-not-found]
     outcome,
     play,
 )
-from negmas.sao import SAOState
-from scml.oneshot.sysagents import DefaultOneShotAdapter
-from scml.std.agents import RandomStdAgent, SyncRandomStdAgent
-from scml.std.world import STD_DEFAULT_PARAMS, SCML2024StdWorld
-from scml.utils import anac2024_config_generator_std, anac2024_std_world_generator, anac_assigner_std
-
-from echelon.hrl_xf.lean_agents import draw_as_ufun
-from echelon.hrl_xf.lean_mechanism import copy_state
-from echelon.hrl_xf.lean_negotiator import is_plain
-from echelon.hrl_xf.lean_world import LeanStdWorld, OrderedSet, lean_std_world_generator
 
 PENGUIN = EXPERTS["PenguinAgent"]
 FORGIVING = {
@@ -123,9 +123,8 @@ def test_the_stock_world_is_untouched() -> None:
 
 PLAY_APART = """
 import hashlib, random, sys
-sys.path.insert(0, {tests!r})
 junk = [object() for _ in range({junk})]
-from lean_cases import EXPERTS, RandomStdAgent, SyncRandomStdAgent, config, outcome, play
+from tests.hrl_xf.lean_cases import EXPERTS, RandomStdAgent, SyncRandomStdAgent, config, outcome, play
 from pathlib import Path
 from echelon.hrl_xf.lean_world import LeanStdWorld
 junk += [bytes(random.randrange(1, 999)) for _ in range({junk})]
@@ -151,7 +150,7 @@ def run_apart(script: str, home: Path) -> list[str]:
 def test_processes_agree_and_no_file_is_written(tmp_path: Path) -> None:
     results = []
     for junk in (0, 100_003):
-        script = PLAY_APART.format(tests=str(Path(__file__).parent), junk=junk, home=str(tmp_path))
+        script = PLAY_APART.format(junk=junk, home=str(tmp_path))
         digest, untouched = run_apart(script, tmp_path)[-2:]
         assert untouched == f"True {tmp_path}/logs"
         results.append(digest)
@@ -161,8 +160,7 @@ def test_processes_agree_and_no_file_is_written(tmp_path: Path) -> None:
 
 PLAY_ROSTER = """
 import hashlib, random, sys
-sys.path.insert(0, {tests!r})
-from lean_cases import EXPERTS, RandomStdAgent, StockWorld, SyncRandomStdAgent, config, outcome, play
+from tests.hrl_xf.lean_cases import EXPERTS, RandomStdAgent, StockWorld, SyncRandomStdAgent, config, outcome, play
 from echelon.hrl_xf.lean_world import LeanStdWorld
 pool = [EXPERTS[name] for name in sorted(EXPERTS)] + [RandomStdAgent, SyncRandomStdAgent]
 rng = random.Random({seed})
@@ -177,9 +175,8 @@ print(len(world.saved_contracts), hashlib.sha256(repr(outcome(world)).encode()).
 @pytest.mark.parametrize("seed", range(100, 106))
 def test_any_field_of_the_roster_plays_the_same(seed: int, tmp_path: Path) -> None:
     """In processes of their own: there are agents that learn from one world of a process to the next."""
-    tests = str(Path(__file__).parent)
     stock, lean = (
-        run_apart(PLAY_ROSTER.format(tests=tests, seed=seed, cls=cls, forgiving=FORGIVING), tmp_path)[-1]
+        run_apart(PLAY_ROSTER.format(seed=seed, cls=cls, forgiving=FORGIVING), tmp_path)[-1]
         for cls in ("StockWorld", "LeanStdWorld")
     )
     assert stock == lean

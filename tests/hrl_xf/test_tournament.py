@@ -71,6 +71,13 @@ def test_more_competitors_than_there_are_is_refused() -> None:
         plan_of(CollectOptions(n_competitors_per_world=13))
 
 
+def test_worlds_too_short_for_their_chain_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"--steps 4 is too short.*at least 5"):
+        CollectOptions(steps=4)
+    shortest = plan_of(CollectOptions(configs=8, max_top_2025=0, max_top_2024=1, steps=5))
+    assert {w.config["world_params"]["n_processes"] for w in plan_worlds(shortest)[0]} == {2, 3, 4}
+
+
 def test_target_worlds_needs_the_number_of_competitors() -> None:
     with pytest.raises(ValueError, match="--target-worlds 100 needs --n-competitors-per-world"):
         CollectOptions(target_worlds=100)

@@ -28,7 +28,7 @@ from echelon.hrl_xf.world_run import LOGS, WORLDS, WorldResult, play_and_save, r
 from echelon.runtime.executors import n_workers
 from echelon.runtime.files import write_json
 from echelon.runtime.progress import WorkProgress, minutes
-from echelon.runtime.rundir import diff_options
+from echelon.runtime.rundir import check_options
 from echelon.runtime.tasks import Task, TaskResult, run_tasks
 
 log = logging.getLogger(__name__)
@@ -131,12 +131,7 @@ def compare_with(output_dir: Path, options: CollectOptions) -> None:
     saved = msgspec.json.decode((output_dir / "config.json").read_bytes())
     if saved["format_version"] != FORMAT_VERSION:
         raise CollectError(f"{output_dir} has format_version {saved['format_version']}, this Echelon {FORMAT_VERSION}")
-    changed = diff_options(saved["options"], _what(options))
-    if changed:
-        raise CollectError(
-            f"{output_dir} was begun with other options:\n  " + "\n  ".join(changed) + "\n"
-            "give the same options again, or choose another --output-dir"
-        )
+    check_options(output_dir, saved["options"], _what(options))
 
 
 def _what(options: CollectOptions) -> dict[str, Any]:

@@ -72,8 +72,8 @@ class CollectOptions:
         for name in ("max_top_2025", "max_top_2024"):
             if getattr(self, name) < 0:
                 raise ValueError(f"--{name.replace('_', '-')} {getattr(self, name)} must not be negative")
-        if self.steps is not None and self.steps < 2:
-            raise ValueError(f"--steps {self.steps} is too short: a world needs at least 2 days")
+        if self.steps is not None and self.steps < 5:
+            raise ValueError(f"--steps {self.steps} is too short: a chain of four levels needs 5 days; use at least 5")
         if self.world_timeout <= 0:
             raise ValueError(f"--world-timeout {self.world_timeout} must be positive")
         if self.seed < 0:
