@@ -64,6 +64,18 @@ COMMANDS = (
         plays_worlds=True,
     ),
     Command(
+        ("hrl", "train"),
+        "train L2, L3 and L4 offline on recorded experts",
+        "echelon.hrl_xf.options:TrainOptions",
+        "echelon.hrl_xf.train_command:run",
+    ),
+    Command(
+        ("hrl", "evaluate"),
+        "how good a trained layer is, beside controls",
+        "echelon.hrl_xf.options:EvaluateOptions",
+        "echelon.hrl_xf.evaluate:run",
+    ),
+    Command(
         ("hrl", "runs"),
         "list the collections there are",
         "echelon.hrl_xf.options:RunsOptions",

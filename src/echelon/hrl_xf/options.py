@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import tyro
 
@@ -156,3 +156,162 @@ class DatasetOptions:
             raise ValueError(f"--num-workers {self.num_workers} must be at least 1")
         if not 1 <= self.horizon <= 200:
             raise ValueError(f"--horizon {self.horizon} is not within 1..200 days")
+
+
+GoalSource = Literal["none", "v2", "l2"]
+
+
+@dataclass(frozen=True)
+class TrainOptions:
+    """Train L2, L3 and L4 offline on recorded experts. Stopped at any moment, the same command goes on.
+
+    `echelon hrl train --data-dir tournament_history/hrl_data_…_std --output-dir training_runs/first`
+
+    Phases run in order; L3 and L4 see the goals that the trained L2 predicts. `--l3-awr` adds advantage-weighted
+    regression after cloning. Epochs and learning rates may be changed between runs: training then goes on with them.
+    """
+
+    data_dir: Path
+    """a collection's folder, or a parent of several"""
+    output_dir: Path = Path("training_runs/hrl_xf")
+    """weights, checkpoints, metrics.jsonl, tb/ and world_split.json go here"""
+    phases: str = "l2,l3,l4"
+    """which layers to train, in this order"""
+    l3_awr: Flag = False
+    """after cloning, go on with advantage-weighted regression; the cloned weights stay"""
+    agent_name: str = "PenguinAgent"
+    """whose decisions to learn: a class name, or the beginning of one if only one begins so"""
+    val_ratio: float = 0.1
+    """share of world configurations to validate on"""
+    test_ratio: float = 0.05
+    """share of world configurations to test on, once at the end"""
+    split_seed: int = 0
+    """another seed divides the configurations otherwise"""
+    regen_split: Flag = False
+    """divide anew where world_split.json was made with other ratios or another seed"""
+    l3_goal_backfill: GoalSource = "l2"
+    """what L3 sees as goal: L2's predictions; v2 (labels that know the day) and none are for comparison"""
+    l4_goal_source: Literal["v2", "l2"] = "l2"
+    """what L4 sees as goal"""
+    l2_model_path: Path | None = None
+    """an L2 trained elsewhere, where l2 is not among the phases"""
+    l2_epochs: int = 40
+    """epochs in all, those before a resume included"""
+    l3_epochs: int = 20
+    """the same for L3's cloning"""
+    l3_awr_epochs: int = 5
+    """the same for AWR"""
+    l4_epochs: int = 10
+    """the same for L4"""
+    l2_batch_size: int = 128
+    """days in a batch"""
+    l3_batch_size: int = 512
+    """decisions in a batch; whole threads, so a few more or less"""
+    l4_batch_size: int = 256
+    """sets of threads in a batch"""
+    l2_lr: float = 1e-3
+    """learning rate; a resumed run uses the one it is given"""
+    l3_lr: float = 1e-3
+    """the same for L3's cloning"""
+    l3_awr_lr: float = 3e-4
+    """the same for AWR"""
+    l4_lr: float = 3e-3
+    """the same for L4"""
+    l2_q_transform: Literal["none", "log1p", "sqrt"] = "none"
+    """how quantities are compared: as they are, or tamed, since a few are very large (log1p errs less relative to
+    small quantities, more in pieces)"""
+    l2_q_weight: float = 1.0
+    """weight of quantities against prices"""
+    l3_mode: Literal["residual", "direct"] = "residual"
+    """residuals to L1's baseline (scheme E), or actions themselves (scheme F)"""
+    awr_beta: float = 0.5
+    """temperature of AWR: smaller trusts good outcomes more"""
+    l2_backfill_device: str = "cpu"
+    """where L2 predicts goals for L3 and L4"""
+    l2_backfill_batch_size: int = 4096
+    """days at once when L2 predicts goals"""
+    device: str = "cpu"
+    """where to train; the layers are made for cpu"""
+    save_every: int = 1
+    """epochs between checkpoints that are kept; the best and the last are kept anyway"""
+    checkpoint_seconds: float = 60.0
+    """a long epoch is saved in between this often; what is lost when the machine dies"""
+    log_every: int = 0
+    """batches between lines within an epoch; 0: one line an epoch"""
+    early_stop: int = 0
+    """epochs without better validation after which a phase ends; 0: never"""
+    num_workers: int | None = None
+    """processes that parse logs; one a core if not given"""
+    threads: int = 1
+    """cores that torch uses: for networks this small, more help little, and on a busy machine they harm. Another
+    number may change the last bits of the weights"""
+    cache_dir: Path | None = None
+    """where parsed logs are kept; default .hrl_cache in --data-dir"""
+    horizon: int = 40
+    """days ahead that the features look"""
+    stats_only: Flag = False
+    """say what the data hold and how they are divided, and train nothing"""
+    no_resume: Flag = False
+    """begin the phases anew; their checkpoints in --output-dir are removed"""
+    no_progress_bar: Flag = False
+    """show no progress while logs are parsed"""
+    seed: int = 0
+    """of initial weights and the order of batches"""
+    quiet: Annotated[Flag, tyro.conf.arg(aliases=["-q"])] = False
+    """say nothing but errors"""
+
+    def __post_init__(self) -> None:
+        names = self.phase_names
+        if not names or any(name not in ("l2", "l3", "l4") for name in names) or len(set(names)) < len(names):
+            raise ValueError(f"--phases {self.phases!r} must name some of l2,l3,l4, each once")
+        if list(names) != sorted(names):
+            raise ValueError(
+                f"--phases {self.phases!r} is out of order: L3 and L4 see the goals of the trained L2; use "
+                f"--phases {','.join(sorted(names))}"
+            )
+        if self.l3_awr and "l3" not in names:
+            raise ValueError("--l3-awr starts from a cloned L3; add l3 to --phases")
+        if "l2" in names and self.l2_model_path is not None:
+            raise ValueError("--l2-model-path names an L2, but --phases trains one; leave out one of them")
+        for device in (self.device, self.l2_backfill_device):
+            if device != "cpu":
+                raise ValueError(f"device {device!r}: the layers are small and run on cpu; leave the option out")
+        if self.threads < 1:
+            raise ValueError(f"--threads {self.threads} must be at least 1")
+
+    @property
+    def phase_names(self) -> tuple[str, ...]:
+        return tuple(name.strip() for name in self.phases.split(",") if name.strip())
+
+
+@dataclass(frozen=True)
+class EvaluateOptions:
+    """How good a trained layer is, in natural units and beside controls that learn nothing or less.
+
+    `echelon hrl evaluate --layer l2 --split val --data-dir … --output-dir training_runs/first`
+    """
+
+    data_dir: Path
+    """the data it was trained on (the split of worlds is read from --output-dir)"""
+    output_dir: Path = Path("training_runs/hrl_xf")
+    """the run: weights and world_split.json; figures go to evaluation_<layer>_<split>.json there"""
+    layer: Literal["l2", "l3", "l4"] = "l2"
+    """which layer"""
+    split: Literal["train", "val", "test"] = "val"
+    """on which worlds"""
+    model_path: Path | None = None
+    """other weights than the run's; for l3 e.g. l3_awr"""
+    agent_name: str = "PenguinAgent"
+    """whose decisions"""
+    control_epochs: int | None = None
+    """epochs for which L3's controls (last token only; no history) are trained; as many as the layer, if not given"""
+    cache_dir: Path | None = None
+    """where parsed logs are kept; default .hrl_cache in --data-dir"""
+    num_workers: int | None = None
+    """processes that parse logs; one a core if not given"""
+    horizon: int = 40
+    """days ahead that the features look"""
+    seed: int = 0
+    """of the controls"""
+    quiet: Annotated[Flag, tyro.conf.arg(aliases=["-q"])] = False
+    """say nothing but errors"""

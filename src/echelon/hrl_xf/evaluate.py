@@ -1,0 +1,269 @@
+"""`echelon hrl evaluate`: a trained layer on worlds it has not seen, beside predictors that learn nothing or less.
+
+A figure alone says little: 98.9 % accuracy once came of a label in the input. So every layer stands beside controls,
+and L3 beside a network that sees the last offer only: what does not beat that has learnt nothing of a negotiation.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import tempfile
+from pathlib import Path
+from typing import Any, cast
+
+import msgspec
+import numpy as np
+import torch
+
+from echelon.hrl_xf.batches import L3Source, L4Source
+from echelon.hrl_xf.data_pipeline import l4_of, macro_of, micro_of, open_tournament
+from echelon.hrl_xf.day_batch import Bools, Floats, Ints
+from echelon.hrl_xf.fit_task import FitSettings, Task, measure
+from echelon.hrl_xf.fitting import fit
+from echelon.hrl_xf.goal_backfill import fill_goals
+from echelon.hrl_xf.l1_safety import ANSWERS, REJECT
+from echelon.hrl_xf.l2_manager import HeuristicManager, load_l2
+from echelon.hrl_xf.l3_executor import HeuristicExecutor, TemporalDecisionTransformer, View, load_l3
+from echelon.hrl_xf.l3_situation import Situation
+from echelon.hrl_xf.l4_coordinator import HeuristicCoordinator, load_l4
+from echelon.hrl_xf.layer_figures import (
+    Figures,
+    answer_figures,
+    calibration,
+    goal_errors,
+    masked_mean,
+    rank_correlation,
+    yesterdays,
+)
+from echelon.hrl_xf.layer_files import read_layer
+from echelon.hrl_xf.learning import l3_loss, l4_loss
+from echelon.hrl_xf.options import EvaluateOptions
+from echelon.hrl_xf.samples import MacroDataset, MicroDataset, Rows
+from echelon.hrl_xf.split import FILE, Split, WorldSplit
+from echelon.hrl_xf.tournament_data import TournamentData
+from echelon.runtime.files import write_json
+
+log = logging.getLogger(__name__)
+BATCH = 4096
+
+
+def run(options: EvaluateOptions) -> int:
+    """The command: figures on the console and in the run's folder."""
+    data = open_tournament(
+        options.data_dir, options.agent_name, options.num_workers, cache_dir=options.cache_dir,
+        horizon=options.horizon, quiet=options.quiet,
+    )  # fmt: skip
+    split = read_split(options.output_dir)
+    figures = {"l2": evaluate_l2, "l3": evaluate_l3, "l4": evaluate_l4}[options.layer](data, split, options)
+    path = options.output_dir / f"evaluation_{options.layer}_{options.split}.json"
+    write_json(path, {"format_version": 1, "layer": options.layer, "split": options.split, **_jsonable(figures)})
+    for line in lines(figures):
+        log.info("%s", line)
+    log.info("all figures: %s", path)
+    return 0
+
+
+def read_split(folder: Path) -> WorldSplit:
+    """The run's division of worlds."""
+    path = folder / FILE
+    if not path.exists():
+        raise FileNotFoundError(f"{path} does not exist; give the --output-dir of a training")
+    return msgspec.json.decode(path.read_bytes(), type=WorldSplit)
+
+
+def part(rows: Rows[Any], split: WorldSplit, which: str) -> Any:
+    """The rows of one split; an empty one is an error."""
+    found = rows.part(split, cast(Split, which))
+    if not len(found):
+        raise ValueError(f"the {which} split holds no rows of these data; train with a ratio for it above 0")
+    return found
+
+
+def _jsonable(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _jsonable(v) for name, v in value.items()}
+    if isinstance(value, list):
+        return [_jsonable(v) for v in value]
+    return None if isinstance(value, float) and not np.isfinite(value) else value
+
+
+def lines(figures: Figures, indent: int = 0) -> list[str]:
+    """Figures as text: a line for each group of numbers."""
+    pad = "  " * indent
+    numbers = {n: v for n, v in figures.items() if isinstance(v, int | float)}
+    shown = [f"{pad}" + "  ".join(f"{n} {v:,}" if isinstance(v, int) else f"{n} {v:.4g}" for n, v in numbers.items())]
+    found = shown if numbers else []
+    for name, group in figures.items():
+        if isinstance(group, dict):
+            below = lines(group, indent + 1)
+            flat = len(below) == 1
+            found += [f"{pad}{name}: {below[0].strip()}"] if flat else [f"{pad}{name}:", *below]
+    return found
+
+
+# -- L2
+
+
+def evaluate_l2(data: TournamentData, split: WorldSplit, options: EvaluateOptions) -> Figures:
+    """Errors of goals in pieces and currency: the network, the training mean, yesterday's goal, the heuristic."""
+    layer = load_l2(options.model_path or options.output_dir / "l2_bc")
+    macro = macro_of(data)
+    train, chosen = _goals(part(macro, split, "train")), part(macro, split, options.split)
+    mean = masked_mean(train[0], train[1])
+    target, mask, day = _goals(chosen)
+    predictors = {
+        "network": _predicted(chosen, layer),
+        "training mean": np.broadcast_to(mean, target.shape),
+        "yesterday's goal": yesterdays(target, day, chosen.log, mean),
+        "heuristic L2": _predicted(chosen, HeuristicManager(options.horizon)),
+    }
+    return {name: goal_errors(predicted, target, mask) for name, predicted in predictors.items()}
+
+
+def _goals(rows: MacroDataset) -> tuple[Floats, Bools, Ints]:
+    batch = rows.batch(np.arange(len(rows)))
+    return batch.goal.astype(np.float64), batch.goal_mask, batch.day
+
+
+def _predicted(rows: MacroDataset, maker: Any) -> Floats:
+    days = rows.data.tables.days
+    at = range(0, len(rows), BATCH)
+    return np.concatenate([maker.goals_of_days(days(rows.rows[i : i + BATCH])) for i in at]).astype(np.float64)
+
+
+# -- L3
+
+
+def evaluate_l3(data: TournamentData, split: WorldSplit, options: EvaluateOptions) -> Figures:
+    """Answers and offers: the network beside the most frequent answer, two blinded networks, L1 and the heuristic."""
+    path = options.model_path or options.output_dir / "l3_bc"
+    layer = load_l3(path)
+    epochs = options.control_epochs or int(json.loads(read_layer(path)[0]["note"]).get("epochs", 10))
+    fill_goals(data, "l2", options.output_dir / "l2_bc.safetensors")
+    micro = micro_of(data)
+    train, chosen = part(micro, split, "train"), part(micro, split, options.split)
+    source, training = L3Source(chosen, layer.mode), L3Source(train, layer.mode)
+    figures: Figures = {"decisions": _decisions(source)}
+    figures["network"] = network_figures(layer, source)
+    views: dict[str, View] = {"control: last token only": "last_token", "control: no history": "context"}
+    for name, view in views.items():
+        figures[name] = network_figures(_control(layer, view, training, epochs, options.seed), source)
+    figures["control: most frequent answer"] = frequent_figures(training, source)
+    figures["L1"] = _rule_figures(source, chosen, "l1")
+    figures["heuristic L3"] = _rule_figures(source, chosen, "heuristic")
+    return figures
+
+
+def _decisions(source: L3Source) -> Figures:
+    """How many there are, and how many of them are targets: L1 forbids what the expert did in the others."""
+    op, counts, offers = (source.column(name) for name in ("op", "op_counts", "offer_counts"))
+    return {
+        "n": len(op), "with a choice, expert's legal": float(counts.mean()),
+        "offers that L3 can name": float(offers[op == REJECT].mean()) if (op == REJECT).any() else float("nan"),
+    }  # fmt: skip
+
+
+def _control(layer: TemporalDecisionTransformer, view: View, training: L3Source, epochs: int, seed: int) -> Any:
+    """The same network with less to see."""
+    torch.manual_seed(seed)
+    control = TemporalDecisionTransformer(**(layer.options | {"view": view}))
+    settings = FitSettings(epochs=epochs, batch_size=512, lr=1e-3, seed=seed)
+    with tempfile.TemporaryDirectory() as folder:
+        for report in fit(Task("control", control, training, None, l3_loss, "control"), settings, Path(folder)):
+            log.debug("%s", report.line())
+    return control.eval()
+
+
+@torch.inference_mode()
+def network_figures(layer: TemporalDecisionTransformer, source: L3Source) -> Figures:
+    """Likelihoods, accuracies, precision and recall, calibration; over decisions with a choice."""
+    figures: Figures = measure(layer, source, l3_loss, BATCH)
+    chosen, probability, label = [], [], []
+    for at in source.epoch(BATCH, None):
+        b = source.load(at)
+        counts = b.rows.op_counts
+        ops = cast(Any, layer(b.tokens, b.mask, b.rows.thread, b.rows.history, b.rows.inputs).parts["op"])
+        chosen.append(ops.mode()[counts].numpy())
+        probability.append(ops.probs[counts].numpy())
+        label.append(b.rows.op[counts].numpy())
+    picked, probs, said = np.concatenate(chosen), np.concatenate(probability).astype(np.float64), np.concatenate(label)
+    figures["answers"] = answer_figures(picked, said)
+    happened = said[:, None] == np.arange(len(ANSWERS))
+    figures["calibration"] = calibration(probs.ravel(), happened.ravel())
+    return figures
+
+
+def frequent_figures(training: L3Source, source: L3Source) -> Figures:
+    """The training set's shares of answers, among those that are legal."""
+    op, counts = training.column("op"), training.column("op_counts")
+    share = np.maximum(np.bincount(op[counts], minlength=3) / max(int(counts.sum()), 1), 1e-6)
+    chosen, likelihood, label = [], [], []
+    for at in source.epoch(BATCH, None):
+        rows = source.load(at).rows
+        keep = rows.op_counts.numpy()
+        probs = share * rows.inputs.legal.ops().numpy()[keep]
+        probs /= probs.sum(axis=1, keepdims=True)
+        said = rows.op.numpy()[keep]
+        chosen.append(probs.argmax(axis=1))
+        likelihood.append(-np.log(probs[np.arange(len(said)), said]))
+        label.append(said)
+    answers = answer_figures(np.concatenate(chosen), np.concatenate(label))
+    return {"nll_op": float(np.concatenate(likelihood).mean()), "acc_op": answers["accuracy"], "answers": answers}
+
+
+def _rule_figures(source: L3Source, rows: MicroDataset, rule: str) -> Figures:
+    """Answers and offers of L1 or the heuristic against the expert's."""
+    b = rows.batch(np.arange(len(rows)))
+    if rule == "l1":
+        op, offer = b.l1_op, b.offer_base
+    else:
+        situation = Situation.of_batch(b, np.full(len(rows), 0.1, np.float32))
+        actions = HeuristicExecutor().act(None, situation)
+        op, offer = actions.op.numpy(), actions.offer.numpy()
+    counts, offers = source.column("op_counts"), source.column("offer_counts")
+    answers = answer_figures(op[counts], b.op[counts])
+    both = counts & offers & (op == REJECT)
+    sent = np.stack([b.offer_base[:, 0] + b.delta_q, b.offer_base[:, 1] + b.delta_p, b.time_label], axis=-1)
+    error = np.abs(sent[both] - offer[both])
+    named = dict(zip(("dq", "dp", "day"), error.T, strict=True))
+    figures: Figures = {"acc_op": answers["accuracy"]}
+    for name, e in named.items():
+        figures |= {f"acc_{name}": float((e == 0).mean()), f"mae_{name}": float(e.mean())} if len(e) else {}
+    return figures | {"answers": answers}
+
+
+# -- L4
+
+
+def evaluate_l4(data: TournamentData, split: WorldSplit, options: EvaluateOptions) -> Figures:
+    """Cross-entropy and rank correlation with the teacher; uniform α and the teacher itself beside it."""
+    layer = load_l4(options.model_path or options.output_dir / "l4_distill")
+    fill_goals(data, "l2", options.output_dir / "l2_bc.safetensors")
+    source = L4Source(part(l4_of(data), split, options.split))
+    teacher = HeuristicCoordinator()
+    figures: Figures = {"sets": {"n": len(source)}, "network": measure(layer, source, l4_loss, BATCH)}
+    sums = {"network": [0.0, 0, 0.0], "uniform": [0.0, 0, 0.0], "teacher": [0.0, 0, 0.0]}
+    for at in source.epoch(BATCH, None):
+        b = source.load(at)
+        mask, alpha = b.mask.numpy(), b.alpha.numpy().astype(np.float64)
+        arrays = [x.numpy() for x in (b.thread_feat, b.global_feat, b.days, b.role, b.mask)]
+        made = {
+            "network": layer.alpha(*arrays), "uniform": mask / mask.sum(axis=1, keepdims=True),
+            "teacher": teacher.alpha(*arrays),
+        }  # fmt: skip
+        for name, found in made.items():
+            _add_set_figures(sums[name], np.asarray(found, np.float64), alpha, mask)
+    for name, (rank, ranked, entropy) in sums.items():
+        mean_rank = rank / ranked if ranked else float("nan")
+        figures.setdefault(name, {}).update(rank_correlation=mean_rank, cross_entropy=entropy / len(source))
+    return figures
+
+
+def _add_set_figures(sums: list[float], found: Floats, alpha: Floats, mask: Bools) -> None:
+    sums[2] += float(-(alpha * np.log(np.maximum(found, 1e-12)) * mask).sum())
+    for ours, theirs, there in zip(found, alpha, mask, strict=True):
+        rank = rank_correlation(ours[there].round(9), theirs[there].round(9))
+        if np.isfinite(rank):
+            sums[0] += rank
+            sums[1] += 1

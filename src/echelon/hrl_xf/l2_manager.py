@@ -1,0 +1,193 @@
+"""L2: the day's goal, 16 numbers = 4 buckets of days ahead × [Q_buy, P_buy, Q_sell, P_sell] (spec §6).
+
+Inside, a price is a ratio to spot; outside it is currency. Quantities go through softplus: never negative, and the
+gradient never dies. What cannot be wanted (the side the agent does not negotiate, buckets beyond the game) is 0.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn import functional
+
+from echelon.hrl_xf.day_batch import Bools, DayBatch
+from echelon.hrl_xf.goals import BUCKETS, GOAL_SIZE, Buckets, goal_mask
+from echelon.hrl_xf.l1_safety import BUY_AT, SELL_AT
+from echelon.hrl_xf.layer_files import Layer, load_layer
+from echelon.hrl_xf.state_builder import P_MAX, StateBuilder
+
+STATIC, CHANNELS, ROLES = 12, 10, 2
+QTransform = Literal["none", "log1p", "sqrt"]
+_RATIO_STEP = 0.1
+"""One unit of the price head is 10 % of spot: the width of the issues' price range."""
+_PIECES = 5.0
+"""One unit of the quantity head: goals of tens of pieces are then a few units."""
+
+
+class GoalMaker(Protocol):
+    """What gives a day its goal: the network or the heuristic."""
+
+    def goals_of_days(self, days: DayBatch) -> NDArray[np.float32]:
+        """Goals in pieces and currency.  # (N, 16)"""
+
+
+@dataclass(frozen=True)
+class GoalOutput:
+    """What L2 says of N days."""
+
+    goal: Tensor  # (N, 16) pieces and currency, not masked
+    log_std: Tensor  # (N, 16) of the numbers inside: pieces and ratios; for exploring
+    value: Tensor  # (N,)
+
+
+class HorizonManagerPPO(Layer):
+    """Convolutions over the days ahead, an MLP for the day, one trunk; heads for mean, log_std and value.
+
+    The default size is where validation stops improving: 5,800 / 17,000 / 58,000 parameters gave .361 / .359 / .365
+    (PenguinAgent, 48 logs of 50 days); (32, 64) and 128 are the sizes of the guides.
+    """
+
+    def __init__(
+        self, horizon: int = 40, channels: Sequence[int] = (16, 32), hidden: int = 64, stride: int = 2
+    ) -> None:
+        super().__init__()
+        if horizon < 1 or hidden < 1 or len(channels) != 2 or min(channels) < 1 or stride < 1:
+            raise ValueError(f"{horizon=}, {hidden=}, {stride=} must be positive and {channels=} two positive numbers")
+        self.options = {"horizon": horizon, "channels": list(channels), "hidden": hidden, "stride": stride}
+        self.horizon = horizon
+        first, second = channels
+        self.stride = stride
+        self.conv1, self.conv2 = nn.Linear(3 * CHANNELS, first), nn.Linear(3 * first, second)
+        self.static = nn.Linear(STATIC, hidden // 2)
+        self.role = nn.Linear(ROLES, 16)
+        self.near = nn.Linear(CHANNELS * min(4, horizon + 1), hidden // 2)  # pooling forgets which day it was
+        self.trunk = nn.Linear(second + 2 * (hidden // 2) + 16, hidden)
+        self.trunk2 = nn.Linear(hidden, hidden)
+        self.mean = nn.Linear(hidden, GOAL_SIZE)
+        self.log_std = nn.Linear(hidden, GOAL_SIZE)
+        self.value = nn.Linear(hidden, 1)
+        with torch.no_grad():
+            for head in (self.mean, self.log_std, self.value):
+                head.weight.mul_(0.1)
+                head.bias.zero_()
+            self.log_std.bias.fill_(-1.0)
+            self.mean.bias[::2] = -1.5  # about one piece
+
+    def forward(self, x_static: Tensor, X_temporal: Tensor, x_role: Tensor, spot: Tensor | None = None) -> GoalOutput:
+        """(N, 12), (N, H+1, 10), (N, 2), spot prices in and out (N, 2; read from x_static if not given)."""
+        days = functional.relu(self.conv1(_windows(X_temporal, self.stride)))
+        days = functional.relu(self.conv2(_windows(days, self.stride)))  # (N, days, C)
+        near = X_temporal[:, : min(4, self.horizon + 1)].flatten(1)
+        parts = [days.amax(1), functional.relu(self.static(x_static)), functional.relu(self.near(near))]
+        x = functional.relu(self.trunk(torch.cat([*parts, functional.relu(self.role(x_role))], -1)))
+        x = functional.relu(self.trunk2(x))
+        spot = x_static[:, 6:8] * P_MAX if spot is None else spot
+        raw = self.mean(x).view(-1, 4, 2, 2)  # bucket, side, [Q, P]
+        quantity = _PIECES * functional.softplus(raw[..., 0])
+        price = torch.exp(_RATIO_STEP * raw[..., 1].clamp(-20.0, 20.0)) * spot[:, None, :]
+        goal = torch.stack([quantity, price], -1).flatten(1)
+        return GoalOutput(goal, self.log_std(x), self.value(x).squeeze(-1))
+
+    @torch.inference_mode()
+    def predict_goals(
+        self,
+        x_static: NDArray[np.float32],  # (N, 12)
+        X_temporal: NDArray[np.float32],  # (N, H+1, 10)
+        x_role: NDArray[np.float32],  # (N, 2)
+        *,
+        spot: NDArray[np.float32] | None = None,  # (N, 2)
+        goal_mask: Bools | None = None,  # (N, 16)
+    ) -> NDArray[np.float32]:
+        """Goals in pieces and currency, 0 where nothing can be wanted.  # (N, 16)"""
+        device = next(self.parameters()).device
+        arrays = (x_static, X_temporal, x_role, x_static[:, 6:8] * np.float32(P_MAX) if spot is None else spot)
+        tensors = [torch.as_tensor(np.ascontiguousarray(a), dtype=torch.float32, device=device) for a in arrays]
+        goal: NDArray[np.float32] = self(*tensors).goal.cpu().numpy()
+        mask = _sides(x_role) if goal_mask is None else goal_mask & _sides(x_role)
+        return np.where(mask, goal, np.float32(0))
+
+    def goals_of_days(self, days: DayBatch) -> NDArray[np.float32]:
+        """Goals of days as they come at dawn: features, spot prices and mask are made here.  # (N, 16)"""
+        x = StateBuilder(self.horizon).build(days)
+        spot = np.stack([days.spot_price_in, days.spot_price_out], axis=-1).astype(np.float32)
+        return self.predict_goals(x.x_static, x.X_temporal, x.x_role, spot=spot, goal_mask=goal_mask(days))
+
+
+def _sides(x_role: NDArray[np.float32]) -> Bools:
+    """Which numbers of a goal belong to a side the agent negotiates.  # (N, 2) -> (N, 16)"""
+    return np.tile(np.repeat(np.asarray(x_role) > 0.5, 2, axis=1), 4)
+
+
+class HeuristicManager:
+    """A goal without learning: today's need, spread over the reachable buckets, at L1's prices."""
+
+    def __init__(self, horizon: int = 40, buckets: Buckets = BUCKETS) -> None:
+        self.horizon, self.buckets = horizon, buckets
+
+    def goals_of_days(self, days: DayBatch) -> NDArray[np.float32]:
+        """Q = max(0, need) · share (shares of reachable buckets, summing to 1), P = 0.95 or 1.05 of spot.  # (N, 16)"""
+        shares = self.buckets.shares * self.buckets.reachable(days)  # (N, 4)
+        shares = shares / np.maximum(shares.sum(axis=1, keepdims=True), 1e-9)
+        need = np.maximum(np.stack([days.needed_supplies, days.needed_sales], axis=-1), 0.0)  # (N, 2)
+        price = np.stack([BUY_AT * days.spot_price_in, SELL_AT * days.spot_price_out], axis=-1)
+        quantity = shares[:, :, None] * need[:, None, :]  # (N, 4, 2)
+        goal = np.stack([quantity, np.broadcast_to(price[:, None, :], quantity.shape)], axis=-1).reshape(-1, GOAL_SIZE)
+        return np.where(goal_mask(days, self.buckets), goal, 0.0).astype(np.float32)
+
+
+_TRANSFORMS: dict[QTransform, Callable[[Tensor], Tensor]] = {
+    "none": lambda q: q,
+    "log1p": torch.log1p,
+    "sqrt": lambda q: torch.sqrt(q + 1e-6),  # the slope of sqrt has no bound at 0
+}
+
+
+def _windows(x: Tensor, stride: int) -> Tensor:
+    """Three neighbouring days side by side: a Linear on it is a Conv1d of kernel 3 with padding 1, faster on a CPU.
+
+    (N, L, C) -> (N, ceil(L / stride), 3C)
+    """
+    count = (x.shape[1] - 1) // stride + 1
+    padded = functional.pad(x, (0, 0, 1, 1))
+    return torch.cat([padded[:, j : j + (count - 1) * stride + 1 : stride] for j in range(3)], -1)
+
+
+@dataclass(frozen=True)
+class GoalLoss:
+    """Mean squares over the masked numbers: `total` is what is minimised."""
+
+    total: Tensor
+    quantity: Tensor
+    """of transformed quantities"""
+    price: Tensor
+    """currency²"""
+
+
+def goal_loss(
+    goal: Tensor, target: Tensor, mask: Tensor, q_transform: QTransform = "none", q_weight: float = 1.0
+) -> GoalLoss:
+    """Behaviour cloning: (w·Σ m (T(Q̂)−T(Q))² + Σ m (P̂−P)²) / Σ m over the numbers that mean something.
+
+    Prices are compared in currency, as the public goal has them.  # (N, 16) each
+    """
+    if not (math.isfinite(q_weight) and q_weight > 0):
+        raise ValueError(f"q_weight={q_weight} must be positive")
+    transform = _TRANSFORMS[q_transform]
+    m, g, t = (x.view(-1, 4, 2, 2) for x in (mask.to(goal.dtype), goal, target))
+    each = m.sum().clamp(min=1.0) / 2.0  # as many quantities as prices
+    quantity = (m[..., 0] * (transform(g[..., 0]) - transform(t[..., 0].clamp(min=0.0))) ** 2).sum() / each
+    price = (m[..., 1] * (g[..., 1] - t[..., 1]) ** 2).sum() / each
+    return GoalLoss((q_weight * quantity + price) / 2.0, quantity, price)
+
+
+def load_l2(path: str | Path) -> HorizonManagerPPO:
+    """The L2 in a file."""
+    return load_layer(HorizonManagerPPO, path)

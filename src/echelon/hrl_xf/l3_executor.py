@@ -1,0 +1,277 @@
+"""L3: the round's action, as distributions over residuals to L1's baseline (spec §7).
+
+    op          logits of a head + a prior given by L1's own answer
+    days ahead  masked by what is legal, a prior on the baseline's day
+    quantity    given the day: baseline + Δq, −30..30 pieces
+    price       given day and quantity: baseline + Δp, −20..20 of currency
+
+All heads begin at zero, so an untrained L3 answers exactly as L1 does. The masks of `l3_situation` leave only legal
+choices: the action that was drawn is the action that is played, and its log-probability is right.
+
+A quantity or price is scored by what it is relative to the baseline, but also by what it is in itself (pieces; place in
+the issue's price range) and by whether it repeats an offer: experts name round quantities, best prices and what was
+said before, none of which is one Δ. Mode "direct" (scheme F) has no baseline and no prior: pieces from 1, prices from
+the bottom of the issue.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from echelon.hrl_xf.l1_safety import ACCEPT, END, REJECT
+from echelon.hrl_xf.l3_history import HistoryCache, HistoryTrunk
+from echelon.hrl_xf.l3_situation import CONTEXT, SEEN, Legal, Mode, Situation, context_of, legal_of
+from echelon.hrl_xf.layer_files import Layer, load_layer
+from echelon.hrl_xf.thread_tables import DELTA_P, DELTA_Q
+from echelon.onpolicy.distributions import Gated, MaskedCategorical, Parts, Product
+
+View = Literal["all", "context", "last_token"]
+"""What the network looks at; the second and third are controls."""
+Q_SIZE, P_SIZE = 2 * DELTA_Q + 1, 2 * DELTA_P + 1
+PRIOR = 1.0
+"""How far L1's choice stands above the others before anything is learnt, as logits: enough to be chosen, and no more
+to unlearn than must be (4 gave 1.64 where 1 gave 1.60)."""
+_PRIOR_SCALE = 20.0
+"""Priors are stored divided by it: an optimiser's step then moves them as far as a layer of weights moves a logit."""
+_PIECES = 32
+"""Quantities with a number of their own; larger ones share the last."""
+_RATIOS = 11
+
+
+@dataclass(frozen=True)
+class L3Inputs:
+    """N decisions as tensors: context, masks and what the candidates are compared with."""
+
+    context: Tensor  # (N, CONTEXT)
+    l1_op: Tensor  # (N,)
+    base: Tensor  # (N, 3) legal baseline: quantity, unit price, days ahead; quantity 0 where there is none
+    seen: Tensor  # (N, 3)
+    own: Tensor  # (N, 3)
+    need: Tensor  # (N,) pieces of the goal still open on this side, rounded
+    price_range: Tensor  # (N, 2)
+    legal: Legal
+
+    @classmethod
+    def of(cls, s: Situation, mode: Mode) -> L3Inputs:
+        need = s.open_goal[np.arange(len(s)), :, s.seller.astype(np.int64)].sum(axis=1).round().astype(np.int64)
+        arrays = (context_of(s), s.l1_op, s.offer_base, s.seen, s.own, need, s.issues[:, 4:])
+        context, l1_op, base, seen, own, wanted, prices = (torch.as_tensor(a) for a in arrays)
+        return cls(context, l1_op, base, seen, own, wanted, prices, legal_of(s, mode, Q_SIZE, P_SIZE))
+
+
+@dataclass(frozen=True)
+class L3Actions:
+    """What was chosen at N decisions."""
+
+    op: Tensor  # (N,) ACCEPT, REJECT, END
+    offer: Tensor  # (N, 3) quantity, unit price, days ahead; zeros unless REJECT
+    parts: Parts
+    """as stored for learning: op, day, dq, dp"""
+    log_prob: Tensor  # (N,)
+
+
+class TemporalDecisionTransformer(Layer):
+    """History trunk, context fused at the read-out, four heads.
+
+    The default size is where validation stops improving: 14,000 / 46,000 / 112,000 / 284,000 parameters gave a loss of
+    1.82 / 1.67 / 1.63 / 1.63 (PenguinAgent, 48 logs of 50 days, 20 epochs).
+    """
+
+    def __init__(
+        self,
+        horizon: int = 40,
+        mode: Mode = "residual",
+        width: int = 48,
+        heads: int = 4,
+        layers: int = 2,
+        hidden: int = 128,
+        max_tokens: int = 48,
+        view: View = "all",
+    ) -> None:
+        super().__init__()
+        if min(horizon, width, heads, layers, hidden, max_tokens) < 1 or width % heads:
+            raise ValueError(f"sizes must be positive and {width=} a multiple of {heads=}")
+        if mode not in ("residual", "direct") or view not in ("all", "context", "last_token"):
+            raise ValueError(f"{mode=} must be residual or direct, {view=} all, context or last_token")
+        self.options = {
+            "horizon": horizon, "mode": mode, "width": width, "heads": heads, "layers": layers, "hidden": hidden,
+            "max_tokens": max_tokens, "view": view,
+        }  # fmt: skip
+        self.horizon, self.mode, self.view = horizon, mode, view
+        self.trunk = HistoryTrunk(width, heads, layers, max_tokens)
+        self.fuse = nn.Linear(width + CONTEXT, hidden)
+        self.mix = nn.Linear(hidden, hidden)
+        self.op, self.day, self.day_match = nn.Linear(hidden, 3), nn.Linear(hidden, horizon + 1), nn.Linear(hidden, 2)
+        self.q_hidden, self.p_hidden = nn.Linear(hidden, hidden // 2), nn.Linear(hidden, hidden // 2)
+        self.q_day, self.p_day = nn.Embedding(horizon + 1, hidden // 2), nn.Embedding(horizon + 1, hidden // 2)
+        self.p_quantity = nn.Linear(1, hidden // 2)
+        self.q_head = nn.Linear(hidden // 2, Q_SIZE + _PIECES + 4)
+        self.p_head = nn.Linear(hidden // 2, P_SIZE + _RATIOS + 2)
+        prior = PRIOR if mode == "residual" else 0.0
+        self.op_prior = nn.Parameter(prior / _PRIOR_SCALE * torch.eye(3))  # row: L1's answer
+        self.prior = nn.Parameter(torch.full((3,), prior / _PRIOR_SCALE))  # the baseline's day, quantity, price
+        for head in (self.op, self.day, self.day_match, self.q_head, self.p_head):
+            nn.init.zeros_(head.weight)
+            nn.init.zeros_(head.bias)
+        for table in (self.q_day, self.p_day):
+            nn.init.normal_(table.weight, std=0.1)
+
+    def new_cache(self, threads: int) -> HistoryCache:
+        """Room for the histories of so many threads, all empty."""
+        return HistoryCache(self.trunk, threads)
+
+    def states(self, tokens: Tensor, mask: Tensor, thread: Tensor, history: Tensor) -> Tensor:
+        """The history's state at each decision.  # (B, L, 4), (B, L), (N,), (N,) -> (N, w)"""
+        if self.view != "all":
+            return self.trunk.begin.new_zeros(len(thread), self.trunk.width)
+        found: Tensor = self.trunk(tokens, mask)[thread, history]
+        return found
+
+    def policy(self, state: Tensor, x: L3Inputs) -> Product:
+        """The distribution over (op, day, dq, dp) at each decision."""
+        return _Heads(self, state, x).product()
+
+    def forward(self, tokens: Tensor, mask: Tensor, thread: Tensor, history: Tensor, x: L3Inputs) -> Product:
+        """One causal pass over B threads serves their N decisions."""
+        return self.policy(self.states(tokens, mask, thread, history), x)
+
+    @torch.inference_mode()
+    def act(
+        self, state: Tensor, situation: Situation, *, generator: torch.Generator | None = None, greedy: bool = True
+    ) -> L3Actions:
+        """Choose at N decisions: the most probable, or a draw."""
+        x = L3Inputs.of(situation, self.mode)
+        parts: Parts = {}
+        log_prob = torch.zeros(len(situation))
+        for name, part in self.policy(state, x).parts.items():  # each head once: `mode` and `log_prob` would be twice
+            choices = part(parts) if callable(part) else part
+            parts[name] = choices.mode() if greedy else choices.sample(generator)
+            log_prob = log_prob + choices.log_prob(parts[name])
+        return L3Actions(parts["op"], self.offers(parts, x), parts, log_prob)
+
+    def offers(self, parts: Parts, x: L3Inputs) -> Tensor:
+        """The offers that stored choices stand for; zeros unless REJECT.  # (N, 3) quantity, unit price, days ahead"""
+        offer = torch.stack([x.legal.first_q + parts["dq"], x.legal.first_p + parts["dp"], parts["day"]], -1)
+        return offer.masked_fill((parts["op"] != REJECT)[:, None], 0)
+
+
+class _Heads:
+    """The heads at N decisions: fused once, then a chain op → day → quantity → price."""
+
+    def __init__(self, layer: TemporalDecisionTransformer, state: Tensor, x: L3Inputs) -> None:
+        self.net, self.x = layer, x
+        context = x.context
+        if layer.view == "last_token":
+            context = torch.zeros_like(context)
+            context[:, SEEN] = x.context[:, SEEN]
+        h = functional.relu(layer.fuse(torch.cat([state, context], -1)))
+        self.h: Tensor = h + functional.relu(layer.mix(h))
+        self.based = layer.mode == "residual"
+
+    def product(self) -> Product:
+        return Product({"op": self.op(), "day": self.day, "dq": self.quantity, "dp": self.price})
+
+    def op(self) -> MaskedCategorical:
+        logits = self.net.op(self.h)
+        if self.net.view != "last_token":
+            logits = logits + _PRIOR_SCALE * self.net.op_prior[self.x.l1_op]
+        return MaskedCategorical(logits, self.x.legal.ops())
+
+    def day(self, earlier: Mapping[str, Tensor]) -> Gated:
+        days = torch.arange(self.net.horizon + 1)
+        logits = self.net.day(self.h)
+        match = self.net.day_match(self.h)
+        for i, offer in enumerate((self.x.seen, self.x.own)):
+            repeats = (days == offer[:, 2:]) & (offer[:, :1] > 0)
+            logits = logits + match[:, i : i + 1] * repeats
+        if self.based:
+            logits = logits + _PRIOR_SCALE * self.net.prior[0] * (days == self.x.base[:, 2:])
+        return Gated(MaskedCategorical(logits, self.x.legal.day), earlier["op"] == REJECT)
+
+    def quantity(self, earlier: Mapping[str, Tensor]) -> Gated:
+        day, x = earlier["day"], self.x
+        q, allowed = x.legal.quantities(day, Q_SIZE)  # (N, 61) each
+        out = self.net.q_head(functional.relu(self.net.q_hidden(self.h) + self.net.q_day(day)))
+        logits = out[:, :Q_SIZE] + out[:, Q_SIZE : Q_SIZE + _PIECES].gather(1, q.clamp(0, _PIECES - 1))
+        most = x.legal.most.gather(1, day[:, None])
+        same = (q == x.seen[:, :1], q == x.own[:, :1], q == most, q == x.need[:, None].clamp(min=1))
+        for i, repeats in enumerate(same):
+            logits = logits + out[:, Q_SIZE + _PIECES + i, None] * repeats
+        if self.based:
+            logits = logits + _PRIOR_SCALE * self.net.prior[1] * (q == x.base[:, :1])
+        return Gated(MaskedCategorical(logits, allowed), earlier["op"] == REJECT)
+
+    def price(self, earlier: Mapping[str, Tensor]) -> Gated:
+        day, x = earlier["day"], self.x
+        quantity = x.legal.first_q + earlier["dq"]
+        p, allowed = x.legal.prices(quantity, P_SIZE)  # (N, 41) each
+        size = torch.log1p(quantity.clamp(min=0).to(self.h.dtype))[:, None] / 3.0
+        hidden = self.net.p_hidden(self.h) + self.net.p_day(day) + self.net.p_quantity(size)
+        out = self.net.p_head(functional.relu(hidden))
+        low, high = x.price_range[:, :1], x.price_range[:, 1:]
+        ratio = ((p - low) / (high - low).clamp(min=1)).clamp(0.0, 1.0) * (_RATIOS - 1)  # (N, 41)
+        below = ratio.floor().clamp(max=_RATIOS - 2)
+        places = out[:, P_SIZE : P_SIZE + _RATIOS]
+        part = ratio - below
+        at = below.long()
+        logits = out[:, :P_SIZE] + (1 - part) * places.gather(1, at) + part * places.gather(1, at + 1)
+        for i, offer in enumerate((x.seen, x.own)):
+            logits = logits + out[:, P_SIZE + _RATIOS + i, None] * ((p == offer[:, 1:2]) & (offer[:, :1] > 0))
+        if self.based:
+            logits = logits + _PRIOR_SCALE * self.net.prior[2] * (p == x.base[:, 1:2])
+        return Gated(MaskedCategorical(logits, allowed), earlier["op"] == REJECT)
+
+
+class HeuristicExecutor:
+    """A round's action without learning: begin with the best price and concede with time, want what the goal wants.
+
+    Same signature as the network's `act`; the history's state is not looked at.
+    """
+
+    mode: Mode = "direct"
+
+    def act(
+        self,
+        state: Tensor | None,
+        situation: Situation,
+        *,
+        generator: torch.Generator | None = None,
+        greedy: bool = True,
+    ) -> L3Actions:
+        """ACCEPT what is legal, wanted and priced within the concession; else offer; END where nothing is legal."""
+        x = L3Inputs.of(situation, "direct")
+        seller = torch.as_tensor(situation.seller)
+        time = torch.as_tensor(situation.relative_time).double()
+        low, high = x.price_range.double().unbind(-1)
+        span = (high - low).clamp(min=0.0)
+        limit = torch.where(seller, high - time * span, low + time * span)  # the worst price taken now
+        fair = torch.where(seller, x.seen[:, 1] >= limit, x.seen[:, 1] <= limit)
+        wish = torch.where(x.need > 0, x.need, x.base[:, 0])
+        wanted = x.seen[:, 0] <= wish.clamp(min=1)
+        n, day = torch.arange(len(seller)), x.base[:, 2]
+        possible = x.legal.reject & (x.base[:, 0] > 0) & x.legal.day[n, day]
+        accept = x.legal.accept & fair & wanted
+        op = torch.where(accept, ACCEPT, torch.where(possible, REJECT, END))
+        most = x.legal.most[n, day].long()
+        price = torch.where(seller, limit.ceil(), limit.floor()).clamp(min=low, max=high).long()
+        affordable = torch.floor(x.legal.money.clamp(max=1e9) / price.clamp(min=1)).long()
+        quantity = torch.minimum(torch.minimum(wish, most), affordable)
+        short = quantity < x.legal.least  # too dear for one piece: the lowest price always pays for one
+        quantity = torch.where(short, torch.minimum(x.legal.least, most), quantity)
+        price = torch.where(short, x.legal.low_p, price)
+        offer = torch.stack([quantity, price, day], -1).masked_fill((op != REJECT)[:, None], 0)
+        parts = {"op": op, "day": offer[:, 2], "dq": offer[:, 0] - x.legal.first_q, "dp": offer[:, 1] - x.legal.first_p}
+        return L3Actions(op, offer, parts, torch.zeros(len(seller)))
+
+
+def load_l3(path: str | Path) -> TemporalDecisionTransformer:
+    """The L3 in a file."""
+    return load_layer(TemporalDecisionTransformer, path)

@@ -1,0 +1,242 @@
+"""What L3 knows at N decisions: the moment as numbers, and what is legal in it. Numpy, one path for logs and play.
+
+Everything legal follows from L1's limits, so that an action chosen inside the masks is never changed by `clip`:
+
+    quantities on an open day d      least .. min(issue max, safe[d], B_free / lowest price)
+    prices for a quantity q          lowest price .. min(issue max, B_free / q)
+
+The lowest price that counts is the lowest L3 can name: in mode "residual" no lower than the baseline's less DELTA_P.
+So every choice leaves at least one for the next.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from echelon.hrl_xf.day_batch import Bools, Floats, Ints
+from echelon.hrl_xf.l1_safety import L1Output, L1SafetyLayer
+from echelon.hrl_xf.samples import MicroBatch
+from echelon.hrl_xf.state_builder import role_one_hot
+from echelon.hrl_xf.thread_tables import DELTA_P, DELTA_Q
+
+Array = NDArray[np.float32]
+Mode = Literal["residual", "direct"]
+NEAR_DAYS = 11
+"""Days ahead whose limits stand in the context: the game's horizon is 10."""
+SEEN = slice(0, 4)
+"""Where in the context the last token stands: all that the last-token control may see."""
+
+
+@dataclass(frozen=True)
+class Situation:
+    """N decisions before they are made; prices in currency, days counted from today."""
+
+    goal: Array  # (N, 16) L2's
+    open_goal: Array  # (N, 4, 2) pieces of it still open, by bucket [buy, sell]
+    baseline: Array  # (N, 3) quantity, unit price, days ahead
+    offer_base: Ints  # (N, 3) the same as a legal offer; quantity 0 where there is none
+    seller: Bools  # (N,)
+    relative_time: Array  # (N,)
+    issues: Ints  # (N, 6) bounds of quantity, days ahead, unit price
+    B_free: Floats  # (N,)
+    safe: Floats  # (N, H+1) safe quantity left on this side
+    open: Bools  # (N, H+1) days L1 allows
+    others: Ints  # (N, 3) other threads of the call on this side with an offer, their quantity, rank by price
+    on_table: Bools  # (N,) whether there is an offer to accept
+    seen: Ints  # (N, 3) the partner's last offer: quantity, unit price, days ahead; zeros if it has made none
+    own: Ints  # (N, 3) the agent's last offer; zeros if it has made none
+    last_mine: Bools  # (N,) whether the last offer of all was the agent's
+    l1_op: Ints  # (N,) L1's own answer
+    alpha: Array  # (N,) L4's share
+    spot: Array  # (N, 2) spot prices in and out
+
+    def __post_init__(self) -> None:
+        sizes = {f.name: len(getattr(self, f.name)) for f in fields(self)}
+        if len(set(sizes.values())) != 1:
+            raise ValueError(f"columns of a situation must have one length, got {sizes}")
+
+    def __len__(self) -> int:
+        return len(self.seller)
+
+    @classmethod
+    def of_batch(cls, b: MicroBatch, alpha: Array) -> Situation:
+        """Decisions of a data set; `alpha` is one number a decision."""
+        seen, own, last_mine = _last_offers(b)
+        return cls(
+            goal=b.goal, open_goal=b.open_goal, baseline=b.baseline, offer_base=b.offer_base,
+            seller=b.role[:, 1] > 0.5, relative_time=b.relative_time, issues=b.issues, B_free=b.B_free,
+            safe=b.safe.astype(np.float64), open=b.time_mask == 0, others=b.others, on_table=b.on_table, seen=seen,
+            own=own, last_mine=last_mine, l1_op=b.l1_op, alpha=alpha, spot=b.spot,
+        )  # fmt: skip
+
+    @classmethod
+    def of_l1(
+        cls,
+        layer: L1SafetyLayer,
+        out: L1Output,
+        *,
+        goal: Array,
+        open_goal: Array,
+        relative_time: Array,
+        others: Ints,
+        on_table: Bools,
+        seen: Ints,
+        own: Ints,
+        last_mine: Bools,
+        alpha: Array,
+        spot: Array,
+    ) -> Situation:
+        """Decisions in play: L1's view of the threads, and what the agent knows besides. Days count from today."""
+        today = np.stack([np.zeros_like(out.step), out.step, np.zeros_like(out.step)], axis=-1)
+        answers = layer.answer(out, seen[:, [0, 2, 1]] + today, on_table)
+        base = layer.baseline_offers(out)
+        offer = np.where(base.legal[:, None], base.outcome - today, 0)[:, [0, 2, 1]]
+        issues = out.issues.copy()
+        issues[:, 2:4] -= np.where(issues[:, 1] > 0, out.step, 0)[:, None]
+        return cls(
+            goal=goal, open_goal=open_goal, baseline=out.baseline.astype(np.float32), offer_base=offer,
+            seller=out.seller, relative_time=relative_time, issues=issues, B_free=out.B_free, safe=out.safe,
+            open=out.time_mask == 0, others=others, on_table=on_table, seen=seen, own=own, last_mine=last_mine,
+            l1_op=answers.op.astype(np.int64), alpha=alpha, spot=spot,
+        )  # fmt: skip
+
+
+def _last_offers(b: MicroBatch) -> tuple[Ints, Ints, Bools]:
+    """The partner's and the agent's last offer before each decision, and whose the last of all was."""
+    B, L, _ = b.tokens.shape
+    mine = b.tokens[..., 3] > 0.5
+    place = np.broadcast_to(np.arange(L), (B, L))
+    found = []
+    for who in (~mine, mine):
+        last = np.maximum.accumulate(np.where(who & b.token_mask, place, -1), axis=1)
+        last = np.concatenate([np.full((B, 1), -1), last], axis=1)[b.thread, b.history]  # (N,)
+        token = b.tokens[b.thread, np.maximum(last, 0)].astype(np.float64)
+        low, high = b.issues[:, 4], b.issues[:, 5]
+        price = np.rint(low + token[:, 1] * (high - low))
+        offer = np.stack([token[:, 0], price, token[:, 2]], axis=-1).astype(np.int64)
+        found.append((np.where(last[:, None] >= 0, offer, 0), last))
+    (seen, at_seen), (own, at_own) = found
+    return seen, own, at_own > at_seen
+
+
+def _pieces(q: NDArray[np.floating] | Ints) -> Floats:
+    return np.log1p(np.maximum(q, 0.0)) / 3.0
+
+
+def _dearness(price: NDArray[np.floating] | Ints, spot: Floats) -> Floats:
+    """How far a price lies from spot, in fifths; 0 where there is no price."""
+    return np.where(price > 0, np.clip(5.0 * (price / np.maximum(spot, 1e-6) - 1.0), -2.0, 2.0), 0.0)
+
+
+def context_of(s: Situation) -> Array:
+    """The context vector of each decision; the first four numbers tell the last token.  # (N, CONTEXT)"""
+    n = np.arange(len(s))
+    both = np.maximum(s.spot.astype(np.float64), 1e-6)
+    spot = both[n, s.seller.astype(np.int64)]
+    low, high = s.issues[:, 4].astype(np.float64), s.issues[:, 5].astype(np.float64)
+    ratio = [(offer[:, 1] - low) / np.maximum(high - low, 1.0) for offer in (s.seen, s.own)]
+    has_seen, has_own = s.seen[:, 0] > 0, s.own[:, 0] > 0
+    goal = s.goal.astype(np.float64).reshape(-1, 4, 2, 2)
+    near = np.zeros((2, len(s), NEAR_DAYS))
+    width = min(NEAR_DAYS, s.safe.shape[1])
+    near[0, :, :width], near[1, :, :width] = _pieces(s.safe[:, :width]), s.open[:, :width]
+    mine = s.last_mine & has_own
+    last = np.where(mine[:, None], s.own, s.seen)
+    open_side = s.open_goal[n, :, s.seller.astype(np.int64)].astype(np.float64)  # (N, 4)
+    total = open_side.sum(axis=1)
+    parts = [
+        # the last token
+        _pieces(last[:, 0]), np.where(mine, ratio[1], np.where(has_seen, ratio[0], 0.0)), last[:, 2] / 10.0, mine,
+        # goal and what is open of it
+        _pieces(goal[..., 0]), _dearness(goal[..., 1], both[:, None, :]), _pieces(s.open_goal), _pieces(total),
+        _pieces(np.maximum(total - s.seen[:, 0], 0.0)), np.clip((s.seen[:, 0] - total) / 10.0, -3.0, 3.0),
+        # L1
+        _pieces(s.baseline[:, 0]), _dearness(s.baseline[:, 1], spot), s.baseline[:, 2] / 10.0,
+        _pieces(s.offer_base[:, 0]), s.offer_base[:, 0] > 0, np.eye(3)[s.l1_op],
+        _pieces(s.B_free / spot) / 2.0, near[0], near[1], may_accept(s),
+        # the thread
+        role_one_hot(s.seller), s.relative_time, s.issues[:, :4] / 10.0, _dearness(low, spot), _dearness(high, spot),
+        _pieces(high - low), s.alpha, np.log(s.alpha.astype(np.float64) + 1e-3) / 5.0,
+        s.others[:, 0] / 5.0, _pieces(s.others[:, 1]), s.others[:, 2] / 5.0,
+        np.clip((s.others[:, 1] + s.seen[:, 0] - total) / 20.0, -3.0, 3.0),
+        s.on_table, _pieces(s.seen[:, 0]), np.where(has_seen, ratio[0], 0.0), s.seen[:, 2] / 10.0,
+        _dearness(s.seen[:, 1], spot), has_own, _pieces(s.own[:, 0]), np.where(has_own, ratio[1], 0.0),
+        s.own[:, 2] / 10.0,
+    ]  # fmt: skip
+    return np.concatenate([np.reshape(p, (len(s), -1)) for p in parts], axis=1).astype(np.float32)
+
+
+CONTEXT = 4 + 8 + 8 + 8 + 3 + 3 + 2 + 3 + 1 + 2 * NEAR_DAYS + 1 + 2 + 1 + 4 + 3 + 2 + 4 + 5 + 4
+
+
+def may_accept(s: Situation) -> Bools:
+    """Whether the offer on the table is within L1's limits.  # (N,)"""
+    q, p, d = s.seen.T
+    day = np.clip(d, 0, s.safe.shape[1] - 1)
+    n = np.arange(len(s))
+    inside = s.on_table & (q >= 1) & (day == d) & s.open[n, day] & (q <= s.safe[n, day])
+    found: Bools = inside & (s.seller | (q * p <= s.B_free))
+    return found
+
+
+@dataclass(frozen=True)
+class Legal:
+    """What may be chosen at N decisions, as tensors."""
+
+    accept: Tensor  # (N,) bool
+    day: Tensor  # (N, H+1) bool
+    least: Tensor  # (N,) smallest quantity
+    most: Tensor  # (N, H+1) largest quantity of each day
+    first_q: Tensor  # (N,) quantity that index 0 of the quantity head stands for
+    first_p: Tensor  # (N,) price that index 0 of the price head stands for
+    low_p: Tensor  # (N,)
+    high_p: Tensor  # (N,)
+    money: Tensor  # (N,) float64, infinite for sellers
+
+    @property
+    def reject(self) -> Tensor:
+        return self.day.any(-1)
+
+    def ops(self) -> Tensor:
+        """ACCEPT, REJECT, END; END is always possible.  # (N, 3)"""
+        return torch.stack([self.accept, self.reject, torch.ones_like(self.accept)], -1)
+
+    def quantities(self, day: Tensor, size: int) -> tuple[Tensor, Tensor]:
+        """Quantities the head's indices stand for, and which are legal on `day`.  # (N, size) each"""
+        q = self.first_q[:, None] + torch.arange(size, device=day.device)
+        most = self.most.gather(1, day[:, None])
+        return q, (q >= self.least[:, None]) & (q <= most)
+
+    def prices(self, quantity: Tensor, size: int) -> tuple[Tensor, Tensor]:
+        """Prices the head's indices stand for, and which are legal for `quantity`.  # (N, size) each"""
+        p = self.first_p[:, None] + torch.arange(size, device=quantity.device)
+        inside = (p >= self.low_p[:, None]) & (p <= self.high_p[:, None])
+        return p, inside & ((quantity[:, None] * p).double() <= self.money[:, None])
+
+
+def legal_of(s: Situation, mode: Mode, q_size: int, p_size: int) -> Legal:
+    """The masks of N decisions for heads of these sizes."""
+    base_q, base_p = s.offer_base[:, 0], s.offer_base[:, 1]
+    if mode == "residual":
+        first_q, first_p, can = base_q - DELTA_Q, base_p - DELTA_P, base_q > 0
+    else:
+        first_q, first_p, can = np.ones(len(s), np.int64), s.issues[:, 4], np.ones(len(s), np.bool_)
+    least = np.maximum(np.maximum(s.issues[:, 0], 1), first_q)
+    low_p = np.maximum(s.issues[:, 4], first_p)
+    high_p = np.minimum(s.issues[:, 5], first_p + p_size - 1)
+    money = np.where(s.seller, np.inf, s.B_free)
+    affordable = np.where(low_p > 0, np.floor(np.minimum(money, 1e9) / np.maximum(low_p, 1)), 1e9)
+    affordable -= affordable * low_p > money  # the quotient may have been rounded up
+    cap = np.minimum(np.minimum(s.issues[:, 1], first_q + q_size - 1), affordable)
+    most = np.floor(np.minimum(s.safe, cap[:, None])).astype(np.int32)
+    k = np.arange(s.safe.shape[1])
+    within = (k >= s.issues[:, 2:3]) & (k <= s.issues[:, 3:4]) & (s.issues[:, 1:2] > 0)
+    day = s.open & within & (most >= least[:, None]) & (can & (low_p <= high_p))[:, None]
+    arrays = (may_accept(s), day, least, most, first_q, first_p, low_p, high_p, money)
+    return Legal(*(torch.as_tensor(np.ascontiguousarray(a)) for a in arrays))

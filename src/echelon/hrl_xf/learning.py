@@ -1,0 +1,123 @@
+"""What each phase minimises, and what it reports: losses of batches with sums in natural units."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from echelon.hrl_xf.batches import L2Rows, L3Batch, L3Source, L4Rows
+from echelon.hrl_xf.fit_task import Sums
+from echelon.hrl_xf.l2_manager import HorizonManagerPPO, QTransform, goal_loss
+from echelon.hrl_xf.l3_executor import TemporalDecisionTransformer
+from echelon.hrl_xf.l4_coordinator import GlobalCoordinator, distill_loss
+from echelon.hrl_xf.layer_files import Layer
+from echelon.hrl_xf.rewards import Advantages
+from echelon.onpolicy.distributions import Gated, MaskedCategorical, Product
+
+Loss = Callable[[Layer, Any], tuple[Tensor, Sums]]
+
+
+def _sum(values: Tensor, where: Tensor) -> tuple[float, float]:
+    return float(values.detach().masked_fill(~where, 0.0).sum()), float(where.sum())
+
+
+def l2_loss(q_transform: QTransform = "none", q_weight: float = 1.0) -> Loss:
+    """Behaviour cloning of goals."""
+
+    def loss(layer: Layer, b: L2Rows) -> tuple[Tensor, Sums]:
+        assert isinstance(layer, HorizonManagerPPO)
+        goal = layer(b.x_static, b.X_temporal, b.x_role, b.spot).goal
+        found = goal_loss(goal, b.goal, b.mask, q_transform, q_weight)
+        error = (goal - b.goal).abs().view(-1, 8, 2)
+        mask, n = b.mask.view(-1, 8, 2), float(b.mask.sum())
+        return found.total, {
+            "loss": (float(found.total.detach()) * n, n),
+            "loss_q": (float(found.quantity.detach()) * n, n),
+            "loss_p": (float(found.price.detach()) * n, n),
+            "mae_q": _sum(error[..., 0], mask[..., 0]),
+            "mae_p": _sum(error[..., 1], mask[..., 1]),
+        }
+
+    return loss
+
+
+def _inner(policy: Product, name: str, stored: dict[str, Tensor]) -> MaskedCategorical:
+    """The distribution of a part, given the expert's earlier parts."""
+    part = policy.parts[name]
+    found = part(stored) if callable(part) else part
+    inner = found.inner if isinstance(found, Gated) else found
+    assert isinstance(inner, MaskedCategorical)
+    return inner
+
+
+def l3_loss(layer: Layer, b: L3Batch) -> tuple[Tensor, Sums]:
+    """CE(op) + [REJECT](CE days + CE Δq + CE Δp), weighted where the batch has weights.
+
+    An answer that L1 forbids is no target, and neither is an offer L3 cannot name.
+    """
+    assert isinstance(layer, TemporalDecisionTransformer)
+    r = b.rows
+    policy = layer(b.tokens, b.mask, r.thread, r.history, r.inputs)
+    stored = {"op": r.op, "day": r.day, "dq": r.dq, "dp": r.dp}
+    sums: Sums = {}
+    each = torch.zeros(len(r.op))
+    for name in ("op", "day", "dq", "dp"):
+        where = r.op_counts if name == "op" else r.op_counts & r.offer_counts
+        part = _inner(policy, name, stored)
+        label = stored[name].masked_fill(~where, 0) if name != "op" else stored[name]
+        nll = -part.log_prob(label).masked_fill(~where, 0.0)
+        each = each + nll
+        chosen = part.mode()
+        sums[f"nll_{name}"] = _sum(nll, where)
+        sums[f"acc_{name}"] = _sum((chosen == label).float(), where)
+        if name != "op":
+            sums[f"mae_{name}"] = _sum((chosen - label).abs().float(), where)
+    counts = r.op_counts
+    weight = torch.ones(len(each)) if b.weight is None else b.weight.float()
+    weight = weight.masked_fill(~counts, 0.0)
+    if b.weight is not None:
+        sums["weight"] = _sum(weight, counts)
+    loss = (weight * each).sum() / counts.sum().clamp(min=1)
+    return loss, {"loss": (float((weight * each).detach().sum()), float(counts.sum())), **sums}
+
+
+def weigh(source: L3Source, advantages: Advantages | None, beta: float, max_weight: float) -> Advantages:
+    """Give decisions their AWR weights; means are fitted to this source if none are given."""
+    reward, seller, phase = (source.column(name) for name in ("reward", "seller", "phase"))
+    fitted = advantages or Advantages.fit(reward, seller, phase, beta, max_weight)
+    source.weight = torch.as_tensor(fitted.weights(reward, seller, phase))
+    return fitted
+
+
+def weight_distribution(source: L3Source) -> dict[str, float]:
+    """How AWR's weights are spread: quantiles, how many are clipped, and the effective share of samples."""
+    assert source.weight is not None
+    w = source.weight.numpy()
+    quantiles = {f"weight_q{int(100 * q):02d}": float(np.quantile(w, q)) for q in (0.05, 0.25, 0.5, 0.75, 0.95)}
+    effective = float(w.sum() ** 2 / max(float((w**2).sum()), 1e-12) / max(len(w), 1))
+    return {
+        "weight_mean": float(w.mean()),
+        **quantiles,
+        "weight_max": float(w.max(initial=-math.inf)),
+        "weight_effective_share": effective,
+    }
+
+
+def l4_loss(layer: Layer, b: L4Rows) -> tuple[Tensor, Sums]:
+    """Cross-entropy with the teacher; `excess` is what it lies above the teacher's own entropy."""
+    assert isinstance(layer, GlobalCoordinator)
+    logits = layer.logits(b.thread_feat, b.global_feat, b.days, b.role, b.mask)
+    each = distill_loss(logits, b.alpha, b.mask)
+    entropy = -(b.alpha * b.alpha.clamp(min=1e-12).log()).sum(-1)
+    everyone = torch.ones(len(each), dtype=torch.bool)
+    top = logits.detach().masked_fill(~b.mask, -math.inf).argmax(-1) == b.alpha.argmax(-1)
+    return each.mean(), {
+        "loss": _sum(each, everyone),
+        "excess": _sum(each - entropy, everyone),
+        "acc_first": _sum(top.float(), everyone),
+    }

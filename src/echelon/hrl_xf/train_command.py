@@ -1,0 +1,256 @@
+"""`echelon hrl train`: a data set becomes three trained layers. The same command goes on where it was stopped."""
+
+from __future__ import annotations
+
+import logging
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from echelon.hrl_xf.data_pipeline import l4_of, macro_of, micro_of, open_tournament
+from echelon.hrl_xf.fit_task import EpochReport
+from echelon.hrl_xf.fitting import history_of
+from echelon.hrl_xf.goal_backfill import fill_goals
+from echelon.hrl_xf.l2_manager import HorizonManagerPPO, load_l2
+from echelon.hrl_xf.l3_executor import TemporalDecisionTransformer, load_l3
+from echelon.hrl_xf.l4_coordinator import GlobalCoordinator
+from echelon.hrl_xf.layer_files import Layer, layer_path
+from echelon.hrl_xf.options import TrainOptions
+from echelon.hrl_xf.samples import Rows
+from echelon.hrl_xf.split import SPLITS, WorldSplit, world_split
+from echelon.hrl_xf.tournament_data import TournamentData
+from echelon.hrl_xf.training import (
+    TrainConfig,
+    measure_phase,
+    train_l2_bc,
+    train_l3_awr,
+    train_l3_bc,
+    train_l4_distill,
+)
+from echelon.hrl_xf.training_plots import page
+from echelon.runtime.files import write_atomic
+from echelon.runtime.metrics import MetricsWriter, read_metrics
+from echelon.runtime.rundir import RunDir, open_run, write_config
+from echelon.runtime.seeding import task_seed
+
+log = logging.getLogger(__name__)
+Stop = Callable[[], bool]
+STOPPED = 130
+
+
+@dataclass(frozen=True)
+class Training:
+    """A run of the command."""
+
+    options: TrainOptions
+    cfg: TrainConfig
+    data: TournamentData
+    split: WorldSplit
+    stop: Stop
+
+    def parts(self, rows: Rows[Any]) -> tuple[Any, Any, Any]:
+        """Rows to train on, to validate on, to test on."""
+        train, val, test = (rows.part(self.split, split) for split in SPLITS)
+        return train, val, test
+
+
+def run(options: TrainOptions) -> int:
+    """The command: open the run and the data, divide them, train the phases that were asked for."""
+    torch.set_num_threads(options.threads)
+    if options.quiet:
+        for handler in logging.getLogger("echelon").handlers:
+            handler.setLevel(logging.ERROR)  # log.txt still gets everything
+    with open_training(options).logging():
+        return train(options)
+
+
+def open_training(options: TrainOptions) -> RunDir:
+    """The run's directory. What may not change within a phase, its checkpoints refuse; the rest may."""
+    config = {name: str(v) if isinstance(v, Path) else v for name, v in asdict(options).items()}
+    run_dir = open_run(options.output_dir, config, may_change=set(config) - {"agent_name", "horizon"})
+    write_config(options.output_dir, config)
+    return run_dir
+
+
+def train(options: TrainOptions) -> int:
+    """Open the data, divide them, and train phase by phase."""
+    data = open_tournament(
+        options.data_dir, options.agent_name, options.num_workers, cache_dir=options.cache_dir,
+        horizon=options.horizon, quiet=options.quiet or options.no_progress_bar,
+    )  # fmt: skip
+    split = world_split(
+        options.output_dir, (record.config_id for record in data.records), val_ratio=options.val_ratio,
+        test_ratio=options.test_ratio, seed=options.split_seed, regenerate=options.regen_split,
+    )  # fmt: skip
+    with stopping() as stop:
+        training = Training(options, config_of(options), data, split, stop)
+        show_stats(training)
+        if options.stats_only:
+            return 0
+        for phase in phases_of(options):
+            PHASES[phase](training)
+            if stop():
+                log.info("stopped and saved; the same command goes on")
+                return STOPPED
+    plots = options.output_dir / "training.html"
+    write_atomic(plots, page(options.output_dir).encode())
+    log.info("weights in %s; plots: %s", options.output_dir, plots)
+    return 0
+
+
+def phases_of(options: TrainOptions) -> list[str]:
+    names = list(options.phase_names)
+    if options.l3_awr:
+        names.insert(names.index("l3") + 1, "l3_awr")
+    return names
+
+
+def config_of(options: TrainOptions) -> TrainConfig:
+    """The options of training among those of the command."""
+    shared = {name: value for name, value in asdict(options).items() if name in TrainConfig.__dataclass_fields__}
+    return TrainConfig(**shared, resume=not options.no_resume, check_goals=True)
+
+
+def show_stats(training: Training) -> None:
+    macro, micro, l4 = macro_of(training.data), micro_of(training.data), l4_of(training.data)
+    for split in SPLITS:
+        days, decisions, sets = (len(rows.part(training.split, split)) for rows in (macro, micro, l4))
+        configs = len(training.split.of(split))
+        log.info("%-5s  %3d configurations  %7d days  %8d decisions  %7d sets", split, configs, days, decisions, sets)
+
+
+@contextmanager
+def stopping() -> Iterator[Stop]:
+    """Ctrl-C and SIGTERM end the run after the batch in work, saved; a second Ctrl-C ends it at once."""
+    asked = False
+
+    def ask(number: int, frame: Any) -> None:
+        nonlocal asked
+        if asked and number == signal.SIGINT:
+            raise KeyboardInterrupt
+        asked = True
+        log.info("stopping after this batch …")
+
+    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield lambda: asked
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def follow(training: Training, phase: str, reports: Iterator[EpochReport], layer: Layer, test: Rows[Any]) -> None:
+    """Console, metrics.jsonl, TensorBoard; the test split once at the end."""
+    cfg = training.cfg
+    if not cfg.resume:
+        forget_metrics(Path(cfg.output_dir) / "metrics.jsonl", phase)
+    with _quiet_metrics(), MetricsWriter(cfg.output_dir) as metrics:
+        if cfg.resume:
+            recorded = _steps(metrics, f"{phase}/train_loss")
+            for entry in history_of(phase, cfg.checkpoints):  # the machine may have died between saving and recording
+                if entry["epoch"] not in recorded:
+                    _record(metrics, phase, EpochReport(**entry))
+        for report in reports:
+            log.info("%s", report.line())
+            _record(metrics, phase, report)
+        tested = _last_epoch(cfg, phase) in _steps(metrics, f"{phase}/test_loss")
+        if not (training.stop() or tested) and len(test):
+            figures = measure_phase(phase, layer, test, cfg)
+            metrics.record_all(
+                {f"{phase}/test_{name}": value for name, value in figures.items()}, _last_epoch(cfg, phase)
+            )
+            log.info("%s test | %s", phase, "  ".join(f"{name} {value:.4g}" for name, value in figures.items()))
+
+
+def _steps(metrics: MetricsWriter, name: str) -> set[int]:
+    known = read_metrics(metrics.path).get(name)
+    return set() if known is None else set(known.steps.tolist())
+
+
+def forget_metrics(path: Path, phase: str) -> None:
+    """Remove a phase's lines: it begins anew."""
+    if path.exists():
+        kept = [line for line in path.read_bytes().splitlines(keepends=True) if f'"{phase}/'.encode() not in line]
+        write_atomic(path, b"".join(kept))
+
+
+def _last_epoch(cfg: TrainConfig, phase: str) -> int:
+    history = history_of(phase, cfg.checkpoints)
+    return int(history[-1]["epoch"]) if history else 0
+
+
+@contextmanager
+def _quiet_metrics() -> Iterator[None]:
+    """The epoch's line is ours; the writer's own would say the same again."""
+    logger = logging.getLogger("echelon.metrics")
+    before = logger.level
+    logger.setLevel(logging.WARNING)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
+
+
+def _record(metrics: MetricsWriter, phase: str, report: EpochReport) -> None:
+    values = {f"train_{name}": value for name, value in report.train.items()}
+    values |= {f"val_{name}": value for name, value in report.val.items()}
+    values |= {
+        "lr": report.lr, "seconds": report.seconds, "samples_per_second": report.samples_per_second,
+        "loader_share": report.loader_share,
+    }  # fmt: skip
+    metrics.record_all({f"{phase}/{name}": value for name, value in values.items()}, report.epoch)
+
+
+def _fresh(training: Training, layer: type[Any], phase: str, **options: Any) -> Any:
+    torch.manual_seed(task_seed(training.options.seed, phase, "weights"))
+    return layer(horizon=training.options.horizon, **options)
+
+
+def _l2(training: Training) -> None:
+    train, val, test = training.parts(macro_of(training.data))
+    layer = _fresh(training, HorizonManagerPPO, "l2")
+    follow(training, "l2_bc", train_l2_bc(layer, train, training.cfg, val, training.stop), layer, test)
+
+
+def _fill(training: Training, source: str) -> None:
+    """Goals for L3 and L4; those of L2 need a trained one."""
+    options = training.options
+    path = None
+    if source == "l2":
+        path = layer_path(options.l2_model_path or Path(training.cfg.output_dir) / "l2_bc")
+        if not path.exists():
+            raise ValueError(
+                f"{path} does not exist: L3 and L4 see the goals of a trained L2 (guide §1.4); "
+                "train it first (--phases l2,l3), or name one with --l2-model-path"
+            )
+        load_l2(path)  # says what is wrong with it before the data are touched
+    fill_goals(training.data, source, path, options.l2_backfill_batch_size)
+
+
+def _l3(training: Training) -> None:
+    _fill(training, training.options.l3_goal_backfill)
+    train, val, test = training.parts(micro_of(training.data))
+    layer = _fresh(training, TemporalDecisionTransformer, "l3", mode=training.options.l3_mode)
+    follow(training, "l3_bc", train_l3_bc(layer, train, training.cfg, val, training.stop), layer, test)
+
+
+def _l3_awr(training: Training) -> None:
+    _fill(training, training.options.l3_goal_backfill)
+    train, val, test = training.parts(micro_of(training.data))
+    layer = load_l3(Path(training.cfg.output_dir) / "l3_bc")
+    follow(training, "l3_awr", train_l3_awr(layer, train, training.cfg, val, training.stop), layer, test)
+
+
+def _l4(training: Training) -> None:
+    _fill(training, training.options.l4_goal_source)
+    train, val, test = training.parts(l4_of(training.data))
+    layer = _fresh(training, GlobalCoordinator, "l4")
+    follow(training, "l4_distill", train_l4_distill(layer, train, training.cfg, val, training.stop), layer, test)
+
+
+PHASES: dict[str, Callable[[Training], None]] = {"l2": _l2, "l3": _l3, "l3_awr": _l3_awr, "l4": _l4}

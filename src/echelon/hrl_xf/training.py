@@ -1,0 +1,308 @@
+"""Offline training of the layers, as the guides call it. Each phase is a generator of epochs:
+
+    for report in train_l2_bc(l2, macro, cfg, val=macro_val): print(report.line())
+
+`HRLXFTrainer` runs phases for scripts. The order is the guides' §1.4: L2 on v2 goals; its predictions are the goals L3
+sees (`load_tournament_data(goal_backfill="l2")`); L3 by behaviour cloning, then AWR from there; L4 from its teacher.
+What every phase writes below `output_dir`:
+
+    checkpoints/l2_bc/l2_bc_epoch{N}/     whole state; `pointers.json` names `last` and `best`
+    l2_bc.safetensors                     the best weights, self-describing (l3_bc, l3_awr, l4_distill alike)
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from echelon.hrl_xf.batches import L2Source, L3Source, L4Source
+from echelon.hrl_xf.fit_task import EpochReport, FitSettings, Source, Task, measure
+from echelon.hrl_xf.fitting import checkpoint_path, fit, history_of
+from echelon.hrl_xf.l2_manager import HorizonManagerPPO, QTransform
+from echelon.hrl_xf.l3_executor import TemporalDecisionTransformer
+from echelon.hrl_xf.l4_coordinator import GlobalCoordinator
+from echelon.hrl_xf.l4_samples import L4Dataset
+from echelon.hrl_xf.layer_files import Layer, save_layer
+from echelon.hrl_xf.learning import Loss, l2_loss, l3_loss, l4_loss, weigh, weight_distribution
+from echelon.hrl_xf.samples import MacroDataset, MicroDataset, Rows
+
+log = logging.getLogger(__name__)
+Stop = Callable[[], bool]
+T = TypeVar("T")
+
+
+def _never() -> bool:
+    return False
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """How to train the three layers."""
+
+    output_dir: str | Path = "training_runs/hrl_xf"
+    horizon: int = 40
+    l2_epochs: int = 40
+    l3_epochs: int = 20
+    l3_awr_epochs: int = 5
+    l4_epochs: int = 10
+    l2_batch_size: int = 128
+    l3_batch_size: int = 512
+    l4_batch_size: int = 256
+    l2_lr: float = 1e-3
+    l3_lr: float = 1e-3
+    l3_awr_lr: float = 3e-4
+    l4_lr: float = 3e-3
+    l2_q_transform: QTransform = "none"
+    l2_q_weight: float = 1.0
+    awr_beta: float = 0.5
+    awr_max_weight: float = 20.0
+    save_every: int = 1
+    log_every: int = 0
+    early_stop: int = 0
+    checkpoint_seconds: float = 60.0
+    seed: int = 0
+    resume: bool = False
+    """go on from the newest checkpoints in `output_dir`"""
+    l2_resume_path: str | Path | None = None
+    """go on from this checkpoint; l3_… and l4_… alike"""
+    l3_bc_resume_path: str | Path | None = None
+    l3_awr_resume_path: str | Path | None = None
+    l4_resume_path: str | Path | None = None
+    check_goals: bool = False
+    """refuse to go on with L3 or L4 when the goals they see have changed since"""
+
+    @property
+    def checkpoints(self) -> Path:
+        return Path(self.output_dir) / "checkpoints"
+
+    def fit_settings(self, epochs: int, batch_size: int, lr: float) -> FitSettings:
+        """The settings of one phase."""
+        return FitSettings(
+            epochs=epochs, batch_size=batch_size, lr=lr, seed=self.seed, save_every=self.save_every,
+            log_every=self.log_every, early_stop=self.early_stop, checkpoint_seconds=self.checkpoint_seconds,
+        )  # fmt: skip
+
+
+def _fingerprint(*sets: Rows[Any] | None) -> str:
+    """Names the data of a training: the logs, and which rows of them are in which part."""
+    digest = hashlib.blake2b(digest_size=16)
+    for part in sets:
+        if part is not None and len(part):
+            digest.update(part.data.fingerprint.encode())
+            digest.update(part.rows.tobytes())
+        digest.update(b"|")
+    return digest.hexdigest()
+
+
+def goal_digest(data: Rows[Any]) -> str:
+    """Names the goals that L3 and L4 see."""
+    goals = data.data.goals
+    return (
+        "zeros" if goals is None else hashlib.blake2b(goals[data.data.rows("day")].tobytes(), digest_size=8).hexdigest()
+    )
+
+
+def _digest(layer: Layer) -> str:
+    """Names the weights a phase starts from."""
+    digest = hashlib.blake2b(digest_size=8)
+    for tensor in layer.state_dict().values():
+        digest.update(tensor.detach().cpu().contiguous().numpy().tobytes())
+    return digest.hexdigest()
+
+
+def _check_horizon(layer: HorizonManagerPPO | TemporalDecisionTransformer | GlobalCoordinator, data: Rows[Any]) -> None:
+    if layer.horizon != data.data.horizon:
+        raise ValueError(
+            f"the {type(layer).__name__} has horizon {layer.horizon}, the data {data.data.horizon}; use one horizon"
+        )
+
+
+def _phase(
+    name: str, layer: Layer, sources: tuple[Source, Source | None], loss: Loss, fingerprint: str,
+    describe: dict[str, Any], settings: FitSettings, cfg: TrainConfig, resume_path: str | Path | None, stop: Stop,
+) -> Iterator[EpochReport]:  # fmt: skip
+    """Fit, then write the best weights under the phase's name."""
+    task = Task(name, layer, *sources, loss, fingerprint, describe)
+    resume = cfg.resume if resume_path is None else checkpoint_path(cfg.checkpoints, Path(resume_path))
+    yield from fit(task, settings, cfg.checkpoints, resume=resume, stop=stop)
+    if not stop():
+        best: dict[str, Any] = next((e for e in reversed(history_of(name, cfg.checkpoints)) if e["is_best"]), {})
+        figures = {key: best[key] for key in ("epoch", "train", "val") if key in best}
+        note = {"phase": name, "data": fingerprint, "epochs": settings.epochs, **describe, "best": figures}
+        save_layer(layer, Path(cfg.output_dir) / name, note)
+
+
+def train_l2_bc(
+    layer: HorizonManagerPPO, data: MacroDataset, cfg: TrainConfig, val: MacroDataset | None = None, stop: Stop = _never
+) -> Iterator[EpochReport]:
+    """L2 by behaviour cloning of the v2 goals."""
+    _check_horizon(layer, data)
+    describe = {"q_transform": cfg.l2_q_transform, "q_weight": cfg.l2_q_weight}
+    sources = L2Source(data), None if val is None else L2Source(val)
+    settings = cfg.fit_settings(cfg.l2_epochs, cfg.l2_batch_size, cfg.l2_lr)
+    loss = l2_loss(cfg.l2_q_transform, cfg.l2_q_weight)
+    yield from _phase(
+        "l2_bc", layer, sources, loss, _fingerprint(data, val), describe, settings, cfg, cfg.l2_resume_path, stop
+    )
+
+
+def _l3_describe(layer: TemporalDecisionTransformer, data: MicroDataset, cfg: TrainConfig) -> dict[str, Any]:
+    source = data.data.goal_source
+    if source != "l2":
+        log.warning(
+            "L3 learns with goals from %r; in play goals are L2's: load the data with goal_backfill='l2'", source
+        )
+    describe: dict[str, Any] = {"mode": layer.mode}
+    return describe | ({"goals": goal_digest(data)} if cfg.check_goals else {})
+
+
+def train_l3_bc(
+    layer: TemporalDecisionTransformer,
+    data: MicroDataset,
+    cfg: TrainConfig,
+    val: MicroDataset | None = None,
+    stop: Stop = _never,
+) -> Iterator[EpochReport]:
+    """L3 by behaviour cloning of the expert's answers."""
+    _check_horizon(layer, data)
+    sources = L3Source(data, layer.mode), None if val is None else L3Source(val, layer.mode)
+    settings = cfg.fit_settings(cfg.l3_epochs, cfg.l3_batch_size, cfg.l3_lr)
+    describe = _l3_describe(layer, data, cfg)
+    yield from _phase(
+        "l3_bc", layer, sources, l3_loss, _fingerprint(data, val), describe, settings, cfg, cfg.l3_bc_resume_path, stop
+    )
+
+
+def train_l3_awr(
+    layer: TemporalDecisionTransformer,
+    data: MicroDataset,
+    cfg: TrainConfig,
+    val: MicroDataset | None = None,
+    stop: Stop = _never,
+) -> Iterator[EpochReport]:
+    """L3 by advantage-weighted regression, from where `layer` stands (behaviour cloning). Its files are its own."""
+    _check_horizon(layer, data)
+    train, check = L3Source(data, layer.mode), None if val is None else L3Source(val, layer.mode)
+    advantages = weigh(train, None, cfg.awr_beta, cfg.awr_max_weight)
+    if check is not None and len(check):
+        weigh(check, advantages, cfg.awr_beta, cfg.awr_max_weight)
+    weights = weight_distribution(train)
+    log.info("l3_awr: %s", "  ".join(f"{name} {value:.3g}" for name, value in weights.items()))
+    settings = cfg.fit_settings(cfg.l3_awr_epochs, cfg.l3_batch_size, cfg.l3_awr_lr)
+    describe = _l3_describe(layer, data, cfg) | {"beta": cfg.awr_beta, "max_weight": cfg.awr_max_weight}
+    describe |= {"from": _digest(layer), "weights": {name: round(value, 6) for name, value in weights.items()}}
+    fingerprint = _fingerprint(data, val)
+    path = cfg.l3_awr_resume_path
+    yield from _phase("l3_awr", layer, (train, check), l3_loss, fingerprint, describe, settings, cfg, path, stop)
+
+
+def train_l4_distill(
+    layer: GlobalCoordinator, data: L4Dataset, cfg: TrainConfig, val: L4Dataset | None = None, stop: Stop = _never
+) -> Iterator[EpochReport]:
+    """L4 from the heuristic coordinator."""
+    _check_horizon(layer, data)
+    sources = L4Source(data), None if val is None else L4Source(val)
+    settings = cfg.fit_settings(cfg.l4_epochs, cfg.l4_batch_size, cfg.l4_lr)
+    describe = {"goals": goal_digest(data)} if cfg.check_goals else {}
+    yield from _phase(
+        "l4_distill",
+        layer,
+        sources,
+        l4_loss,
+        _fingerprint(data, val),
+        describe,
+        settings,
+        cfg,
+        cfg.l4_resume_path,
+        stop,
+    )
+
+
+def measure_phase(phase: str, layer: Layer, data: Rows[Any], cfg: TrainConfig) -> dict[str, float]:
+    """What a phase reports, on other data: for the test split, once at the end."""
+    if isinstance(layer, HorizonManagerPPO):
+        assert isinstance(data, MacroDataset)
+        return measure(layer, L2Source(data), l2_loss(cfg.l2_q_transform, cfg.l2_q_weight), 4096)
+    if isinstance(layer, TemporalDecisionTransformer):
+        assert isinstance(data, MicroDataset)
+        return measure(layer, L3Source(data, layer.mode), l3_loss, 4096)
+    assert isinstance(data, L4Dataset), phase
+    return measure(layer, L4Source(data), l4_loss, 4096)
+
+
+def save_model(model: Layer, output_dir: str | Path, name: str) -> Path:
+    """Write a layer's weights under a name such as `l2_bc.pt`; the file is `l2_bc.safetensors`, and both names load."""
+    return save_layer(model, Path(output_dir) / name)
+
+
+class HRLXFTrainer:
+    """The phases for scripts; a layer that is not trained may be None, and so may data sets be empty."""
+
+    def __init__(
+        self,
+        l2: HorizonManagerPPO | None,
+        l3: TemporalDecisionTransformer | None,
+        l4: GlobalCoordinator | None,
+        cfg: TrainConfig,
+    ) -> None:
+        self.l2, self.l3, self.l4, self.cfg = l2, l3, l4, cfg
+        self.l3_awr: TemporalDecisionTransformer | None = None
+        """L3 after AWR; `l3` stays what behaviour cloning made it"""
+
+    def train_phase0_bc(
+        self,
+        macro: MacroDataset | Sequence[Any],
+        micro: MicroDataset | Sequence[Any],
+        macro_val: MacroDataset | None = None,
+        micro_val: MicroDataset | None = None,
+    ) -> list[EpochReport]:
+        """Behaviour cloning of L2 and L3, as far as there is data."""
+        reports: list[EpochReport] = []
+        if len(macro):
+            layer = _needed(self.l2, "L2", "macro samples")
+            reports += _shown(train_l2_bc(layer, _data_set(macro, MacroDataset), self.cfg, macro_val))
+        if len(micro):
+            l3 = _needed(self.l3, "L3", "micro samples")
+            reports += _shown(train_l3_bc(l3, _data_set(micro, MicroDataset), self.cfg, micro_val))
+        return reports
+
+    def train_phase1_awr(self, micro: MicroDataset, micro_val: MicroDataset | None = None) -> list[EpochReport]:
+        """AWR of a copy of L3; the cloned weights and their files stay."""
+        self.l3_awr = copy.deepcopy(_needed(self.l3, "L3", "micro samples"))
+        return _shown(train_l3_awr(self.l3_awr, _data_set(micro, MicroDataset), self.cfg, micro_val))
+
+    def train_l4_distill(self, samples: L4Dataset, val: L4Dataset | None = None) -> list[EpochReport]:
+        """L4 from its teacher."""
+        layer = _needed(self.l4, "L4", "sets of threads")
+        return _shown(train_l4_distill(layer, _data_set(samples, L4Dataset), self.cfg, val))
+
+    def save_all(self, tag: str) -> list[Path]:
+        """Write the layers there are as `<tag>_l2`, `<tag>_l3`, `<tag>_l3_awr`, `<tag>_l4`."""
+        layers: dict[str, Layer | None] = {"l2": self.l2, "l3": self.l3, "l3_awr": self.l3_awr, "l4": self.l4}
+        folder = Path(self.cfg.output_dir)
+        return [save_model(layer, folder, f"{tag}_{name}") for name, layer in layers.items() if layer is not None]
+
+
+def _needed(layer: T | None, name: str, what: str) -> T:
+    if layer is None:
+        raise ValueError(f"there are {what} to learn from, but the trainer was made without an {name}")
+    return layer
+
+
+def _data_set(data: Any, kind: type[T]) -> T:
+    if not isinstance(data, kind):
+        raise ValueError(f"training needs a {kind.__name__} as data_pipeline loads it, not a {type(data).__name__}")
+    return data
+
+
+def _shown(reports: Iterator[EpochReport]) -> list[EpochReport]:
+    shown = []
+    for report in reports:
+        log.info("%s", report.line())
+        shown.append(report)
+    return shown

@@ -1,0 +1,97 @@
+"""One self-contained page of a training run: what each phase's losses, accuracies and errors did, epoch by epoch."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import jinja2
+import matplotlib
+from markupsafe import Markup
+from matplotlib.figure import Figure
+
+from echelon.runtime.metrics import Series, read_metrics
+
+PHASES = {
+    "l2_bc": "L2, the day's goal, by behaviour cloning",
+    "l3_bc": "L3, the round's action, by behaviour cloning",
+    "l3_awr": "L3 by advantage-weighted regression",
+    "l4_distill": "L4, attention among threads, from its teacher",
+}
+GROUPS = {
+    "Loss": ("loss",),
+    "Loss of each part": ("loss_q", "loss_p", "nll_op", "nll_day", "nll_dq", "nll_dp", "excess"),
+    "Accuracy": ("acc_op", "acc_day", "acc_dq", "acc_dp", "acc_first"),
+    "Mean error in pieces, currency, days": ("mae_q", "mae_p", "mae_dq", "mae_dp", "mae_day"),
+}
+COLOURS = ("#2a6f97", "#e07a2f", "#7a9e3f", "#8c5a9e", "#b5524a", "#3f8f5f", "#777777")
+
+_PAGE = jinja2.Template(
+    """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>{{ title }}</title><style>
+body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 1180px; padding: 0 1rem; color: #222; }
+h1 { font-size: 1.5rem; } h2 { font-size: 1.2rem; margin: 2rem 0 .4rem; } h3 { font-size: 1rem; margin: 0; }
+.grid { display: grid; grid-template-columns: repeat(auto-fit, minmax(520px, 1fr)); gap: 1.2rem 2rem; }
+p { color: #444; margin: .2rem 0 .8rem; } svg { width: 100%; height: auto; }
+</style></head><body>
+<h1>{{ title }}</h1><p>Solid lines are validation, dotted ones training; a dot marks the best epoch by validation.</p>
+{% for phase in phases %}<h2>{{ phase.title }}</h2><p>{{ phase.line }}</p>
+<div class="grid">{% for plot in phase.plots %}<div><h3>{{ plot.title }}</h3>{{ plot.svg }}</div>{% endfor %}</div>
+{% endfor %}</body></html>
+""",
+    autoescape=True,
+)
+
+
+def page(run_dir: Path) -> str:
+    """The page of a run as HTML; `ValueError` where nothing was trained."""
+    metrics = read_metrics(run_dir)
+    phases = [_phase(name, metrics) for name in PHASES if f"{name}/train_loss" in metrics]
+    if not phases:
+        raise ValueError(f"{run_dir} holds no training: metrics.jsonl names none of {', '.join(PHASES)}")
+    html: str = _PAGE.render(title=f"Training {run_dir.name}", phases=phases)
+    return html
+
+
+def _phase(name: str, metrics: Mapping[str, Series]) -> dict[str, Any]:
+    mine = {key.partition("/")[2]: series for key, series in metrics.items() if key.startswith(f"{name}/")}
+    plots = []
+    for title, names in GROUPS.items():
+        shown = [n for n in names if f"train_{n}" in mine]
+        if shown:
+            plots.append({"title": title, "svg": Markup(_svg(mine, shown))})
+    return {"title": PHASES[name], "line": _line(mine), "plots": plots}
+
+
+def _line(mine: Mapping[str, Series]) -> str:
+    """The phase in one sentence of figures."""
+    judged = mine.get("val_loss", mine["train_loss"])
+    at = int(judged.values.argmin())
+    parts = [f"{len(judged.steps)} epochs, best {judged.steps[at]} (loss {judged.values[at]:.4g})"]
+    if "samples_per_second" in mine:
+        parts.append(f"{mine['samples_per_second'].values.mean():,.0f} samples/s")
+        parts.append(f"{mine['seconds'].values.sum():,.0f} s of training")
+    tests = [f"{key[5:]} {s.values[-1]:.4g}" for key, s in mine.items() if key.startswith("test_")]
+    return "; ".join([*parts, *(["test: " + ", ".join(tests)] if tests else [])])
+
+
+def _svg(mine: Mapping[str, Series], names: list[str]) -> str:
+    figure = Figure(figsize=(6.4, 3.0), layout="constrained")
+    axes = figure.subplots()
+    axes.spines[["top", "right"]].set_visible(False)
+    for name, colour in zip(names, COLOURS, strict=False):
+        train, val = mine[f"train_{name}"], mine.get(f"val_{name}")
+        axes.plot(train.steps, train.values, ":", color=colour, label=None if val else name)
+        if val is not None:
+            axes.plot(val.steps, val.values, color=colour, label=name)
+            if name == "loss":
+                at = int(val.values.argmin())
+                axes.plot(val.steps[at], val.values[at], "o", color=colour)
+    axes.set_xlabel("epoch")
+    axes.legend(frameon=False, fontsize=8)
+    text = io.StringIO()
+    with matplotlib.rc_context({"svg.hashsalt": "echelon"}):
+        figure.savefig(text, format="svg", metadata={"Date": None})
+    return text.getvalue().partition("<!DOCTYPE")[2].partition(">")[2]

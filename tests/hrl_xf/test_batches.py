@@ -1,0 +1,61 @@
+"""Sources: the same numbers for the same rows, in any order, held or made anew."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from echelon.hrl_xf.batches import L3Source, alphas_of
+from echelon.hrl_xf.data_pipeline import l4_of, micro_of, open_tournament
+from echelon.hrl_xf.l3_executor import TemporalDecisionTransformer
+from echelon.hrl_xf.l4_features import teacher_alpha
+from echelon.hrl_xf.learning import l3_loss
+from echelon.hrl_xf.tournament_data import TournamentData
+from tests.hrl_xf.log_examples import LOGS
+
+torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> TournamentData:
+    return open_tournament(LOGS, "PenguinAgent", 1, cache_dir=tmp_path_factory.mktemp("cache"), quiet=True)
+
+
+def small_l3() -> TemporalDecisionTransformer:
+    torch.manual_seed(0)
+    return TemporalDecisionTransformer(width=16, heads=2, layers=1, hidden=32)
+
+
+def test_the_sources_give_what_the_data_say(data: TournamentData, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Held in memory or made for each batch, in any order: the same numbers for the same decisions."""
+    micro = micro_of(data)
+    held = L3Source(micro)
+    monkeypatch.setattr("echelon.hrl_xf.batches.IN_MEMORY", 0)
+    made = L3Source(micro)
+    layer = small_l3().eval()
+    rng = np.random.default_rng(0)
+    batches = held.epoch(50, rng)
+    assert sorted(np.concatenate(batches).tolist()) == list(range(len(micro)))
+    for at in batches[:6]:
+        a, b = held.load(at), made.load(at)
+        assert torch.equal(a.rows.inputs.context, b.rows.inputs.context)
+        assert torch.equal(a.rows.offer_counts, b.rows.offer_counts)
+        torch.testing.assert_close(l3_loss(layer, a)[0], l3_loss(layer, b)[0])
+    batch = micro.batch(np.arange(len(micro)))
+    assert np.array_equal(held.column("offer_counts"), batch.in_range)
+    assert np.array_equal(held.column("op"), batch.op)
+
+
+def test_alphas_are_the_teachers(data: TournamentData) -> None:
+    alpha = alphas_of(data)
+    l4 = l4_of(data)
+    for i in (0, 5, len(l4) - 1):
+        sample = l4[i]
+        wanted = teacher_alpha(sample.days, sample.thread_feat[:, 0].astype(np.float64))
+        np.testing.assert_allclose(sample.alpha, wanted.astype(np.float32), rtol=1e-5)
+        take = data.tables.store.take
+        row = l4.rows[i : i + 1]
+        first, size = int(take("set.first_member", row)[0]), int(take("set.n_members", row)[0])
+        members = take("member.decision", np.arange(first, first + size))
+        np.testing.assert_allclose(alpha[members], sample.alpha, rtol=1e-6)

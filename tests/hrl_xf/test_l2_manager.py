@@ -1,0 +1,123 @@
+"""L2: quantities, prices, masks, loss."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from echelon.hrl_xf.day_batch import day_batch
+from echelon.hrl_xf.goals import BUCKETS
+from echelon.hrl_xf.l2_manager import HeuristicManager, HorizonManagerPPO, _windows, goal_loss
+from tests.hrl_xf.day_examples import a_day
+
+torch.set_num_threads(1)
+
+
+def wild(layer: HorizonManagerPPO, seed: int) -> HorizonManagerPPO:
+    """Weights as no training would make them."""
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for parameter in layer.parameters():
+            parameter.copy_(torch.randn(parameter.shape, generator=generator) * 2)
+    return layer
+
+
+def test_quantities_are_never_negative_and_every_number_has_a_gradient() -> None:
+    layer = wild(HorizonManagerPPO(horizon=40), 1)
+    generator = torch.Generator().manual_seed(0)
+    x = [torch.randn(64, 12, generator=generator), torch.randn(64, 41, 10, generator=generator), torch.ones(64, 2)]
+    out = layer(*x, spot=torch.full((64, 2), 20.0))
+    goal = out.goal.view(-1, 4, 2, 2)
+    assert (goal[..., 0] >= 0).all()
+    assert (goal[..., 1] > 0).all()
+    fresh = HorizonManagerPPO(horizon=40)
+    fresh(*x, spot=torch.full((64, 2), 20.0)).goal.sum().backward()
+    assert (fresh.mean.weight.grad.abs().sum(-1) > 0).all()  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(("length", "stride"), [(41, 2), (41, 1), (12, 3), (2, 2), (1, 2)])
+def test_windows_and_a_linear_are_a_convolution(length: int, stride: int) -> None:
+    torch.manual_seed(0)
+    x, linear = torch.randn(5, length, 10), torch.nn.Linear(30, 7)
+    weight = linear.weight.view(7, 3, 10).transpose(1, 2)  # (out, in, kernel)
+    wanted = torch.nn.functional.conv1d(x.transpose(1, 2), weight, linear.bias, stride=stride, padding=1)
+    torch.testing.assert_close(linear(_windows(x, stride)), wanted.transpose(1, 2), rtol=1e-4, atol=1e-5)
+
+
+def test_prices_are_ratios_inside_and_currency_outside() -> None:
+    torch.manual_seed(0)
+    layer = HorizonManagerPPO(horizon=40)
+    x = [torch.randn(3, 12), torch.randn(3, 41, 10), torch.ones(3, 2)]
+    once = layer(*x, spot=torch.tensor([[10.0, 30.0]] * 3)).goal.view(-1, 4, 2, 2)
+    twice = layer(*x, spot=torch.tensor([[20.0, 30.0]] * 3)).goal.view(-1, 4, 2, 2)
+    torch.testing.assert_close(twice[:, :, 0, 1], 2 * once[:, :, 0, 1])
+    torch.testing.assert_close(twice[:, :, 1, 1], once[:, :, 1, 1])
+    torch.testing.assert_close(twice[..., 0], once[..., 0])
+
+
+def test_an_untrained_layer_prices_near_spot() -> None:
+    torch.manual_seed(1)
+    days = day_batch([a_day()])
+    goal = HorizonManagerPPO().goals_of_days(days).reshape(4, 2, 2)
+    assert np.abs(goal[:3, 0, 1] / 20.0 - 1).max() < 0.1
+    assert np.abs(goal[:3, 1, 1] / 30.0 - 1).max() < 0.1
+
+
+def test_unreachable_buckets_and_the_side_that_is_not_negotiated_are_zero() -> None:
+    days = day_batch([
+        a_day(),
+        a_day(current_step=48),
+        a_day(my_input_product=0, my_output_product=1),
+        a_day(my_input_product=2, my_output_product=3),
+    ])  # fmt: skip
+    for maker in (wild(HorizonManagerPPO(), 3), HeuristicManager()):
+        goal = maker.goals_of_days(days).reshape(4, 4, 2, 2)
+        assert (goal[0, 3] == 0).all()  # 15..40 days ahead, the game's horizon is 10
+        assert (goal[1, 1:] == 0).all()  # one day to go
+        assert (goal[2, :, 0] == 0).all()
+        assert (goal[3, :, 1] == 0).all()
+        assert (goal[0, :3, :, 1] > 0).all()
+
+
+def test_the_heuristic_spreads_the_need() -> None:
+    days = day_batch([a_day(needed_supplies=10, needed_sales=-3)])
+    goal = HeuristicManager().goals_of_days(days).reshape(4, 2, 2)
+    shares = BUCKETS.shares[:3] / BUCKETS.shares[:3].sum()
+    np.testing.assert_allclose(goal[:3, 0, 0], 10 * shares, rtol=1e-6)
+    assert (goal[:, 1, 0] == 0).all()
+    np.testing.assert_allclose(goal[:3, 0, 1], 19.0)
+    np.testing.assert_allclose(goal[:3, 1, 1], 31.5)
+
+
+def test_a_goal_does_not_feel_the_days_beside_it() -> None:
+    days = [a_day(current_step=t, needed_supplies=t) for t in range(12)]
+    layer = HorizonManagerPPO()
+    together = layer.goals_of_days(day_batch(days))
+    alone = np.concatenate([layer.goals_of_days(day_batch([day])) for day in days])
+    np.testing.assert_allclose(together, alone, rtol=1e-4, atol=1e-5)
+
+
+def test_the_loss_by_hand() -> None:
+    goal, target = torch.zeros(1, 16), torch.zeros(1, 16)
+    mask = torch.zeros(1, 16)
+    goal[0, 0], target[0, 0] = 3.0, 1.0  # Q_buy of the first bucket
+    goal[0, 1], target[0, 1] = 20.0, 19.0  # P_buy
+    goal[0, 2] = 100.0  # Q_sell: masked
+    mask[0, :2] = 1
+    loss = goal_loss(goal, target, mask, "none", 2.0)
+    assert loss.quantity.item() == pytest.approx(4.0)
+    assert loss.price.item() == pytest.approx(1.0)
+    assert loss.total.item() == pytest.approx((2 * 4 + 1) / 2)
+    logarithm = goal_loss(goal, target, mask, "log1p")
+    assert logarithm.quantity.item() == pytest.approx(np.log(4 / 2) ** 2, rel=1e-5)
+    root = goal_loss(goal, target, mask, "sqrt")
+    assert root.quantity.item() == pytest.approx((np.sqrt(3) - 1) ** 2, rel=1e-4)
+
+
+def test_nothing_to_learn_from_gives_no_nan() -> None:
+    goal = torch.zeros(2, 16, requires_grad=True)
+    loss = goal_loss(goal, torch.zeros(2, 16), torch.zeros(2, 16), "sqrt")
+    loss.total.backward()  # type: ignore[no-untyped-call]
+    assert loss.total.item() == 0
+    assert torch.isfinite(goal.grad).all()  # type: ignore[arg-type]

@@ -1,0 +1,59 @@
+"""Histories: causal, free of padding, and extended offer by offer."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from echelon.hrl_xf.l3_executor import TemporalDecisionTransformer
+from tests.hrl_xf.l3_examples import tokens, wild
+
+torch.set_num_threads(1)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(1, 6), st.integers(0, 6), st.integers(0, 2**31))
+def test_padding_changes_nothing_and_later_offers_change_nothing_earlier(L: int, more: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    layer = wild(TemporalDecisionTransformer(width=16, heads=2), 1, 0.5)
+    short, later = tokens(rng, 3, L), tokens(rng, 3, more)
+    alone = layer.trunk(short, torch.ones(3, L, dtype=torch.bool))
+    followed = layer.trunk(torch.cat([short, later], 1), torch.ones(3, L + more, dtype=torch.bool))
+    torch.testing.assert_close(followed[:, : L + 1], alone, rtol=1e-4, atol=1e-5)
+    mask = torch.arange(L + more).expand(3, -1) < L
+    padded = layer.trunk(torch.cat([short, torch.full_like(later, torch.nan)], 1), mask)
+    torch.testing.assert_close(padded[:, : L + 1], alone, rtol=1e-4, atol=1e-5)
+
+
+def test_the_history_matters_and_its_order_too() -> None:
+    layer = wild(TemporalDecisionTransformer(width=16, heads=2), 1, 0.5)
+    told = tokens(np.random.default_rng(0), 1, 5)
+    mask = torch.ones(1, 5, dtype=torch.bool)
+    swapped = told[:, [1, 0, 2, 3, 4]]
+    assert (layer.trunk(told, mask)[0, 5] - layer.trunk(swapped, mask)[0, 5]).abs().max() > 1e-3
+
+
+def test_extending_a_cached_history_equals_the_full_pass() -> None:
+    rng = np.random.default_rng(0)
+    layer = wild(TemporalDecisionTransformer(width=16, heads=2, max_tokens=12), 1, 0.5)
+    told = tokens(rng, 5, 12)
+    full = layer.trunk(told, torch.ones(5, 12, dtype=torch.bool)).detach()
+    cache = layer.new_cache(7)
+    at = [6, 2, 3, 0, 5]  # rows of the cache, in no order
+    length = np.zeros(5, np.int64)
+    for _ in range(40):  # threads speak at different times
+        speaks = np.flatnonzero((rng.random(5) < 0.5) & (length < 12))
+        states = cache.extend(torch.as_tensor([at[i] for i in speaks]), told[speaks, length[speaks]])
+        length[speaks] += 1
+        torch.testing.assert_close(states, full[speaks, length[speaks]], rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(cache.state[at], full[np.arange(5), length], rtol=1e-4, atol=1e-5)
+    assert length.max() == 12
+    with pytest.raises(ValueError, match="does not fit the cache"):
+        cache.extend(torch.tensor([at[int(length.argmax())]]), told[:1, 0])
+    cache.restart(torch.tensor([6]))
+    torch.testing.assert_close(cache.state[6], full[0, 0], rtol=1e-4, atol=1e-5)
+    again = cache.extend(torch.tensor([6]), told[3:4, 0])
+    torch.testing.assert_close(again, full[3:4, 1], rtol=1e-4, atol=1e-5)
