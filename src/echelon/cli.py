@@ -44,6 +44,12 @@ COMMANDS = (
         "echelon.doctor:run",
     ),
     Command(
+        ("report",),
+        "draw the curves of training runs on one page",
+        "echelon.options:ReportOptions",
+        "echelon.report:run",
+    ),
+    Command(
         ("hrl", "collect"),
         "play real tournaments of expert agents and record them",
         "echelon.hrl_xf.options:CollectOptions",

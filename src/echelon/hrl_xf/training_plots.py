@@ -36,23 +36,29 @@ h1 { font-size: 1.5rem; } h2 { font-size: 1.2rem; margin: 2rem 0 .4rem; } h3 { f
 .grid { display: grid; grid-template-columns: repeat(auto-fit, minmax(520px, 1fr)); gap: 1.2rem 2rem; }
 p { color: #444; margin: .2rem 0 .8rem; } svg { width: 100%; height: auto; }
 </style></head><body>
-<h1>{{ title }}</h1><p>Solid lines are validation, dotted ones training; a dot marks the best epoch by validation.</p>
-{% for phase in phases %}<h2>{{ phase.title }}</h2><p>{{ phase.line }}</p>
+{% for run in runs %}<h1>Training {{ run.name }}</h1>
+<p>Solid lines are validation, dotted ones training; a dot marks the best epoch by validation.</p>
+{% for phase in run.phases %}<h2>{{ phase.title }}</h2><p>{{ phase.line }}</p>
 <div class="grid">{% for plot in phase.plots %}<div><h3>{{ plot.title }}</h3>{{ plot.svg }}</div>{% endfor %}</div>
-{% endfor %}</body></html>
+{% endfor %}{% endfor %}</body></html>
 """,
     autoescape=True,
 )
 
 
-def page(run_dir: Path) -> str:
-    """The page of a run as HTML; `ValueError` where nothing was trained."""
+def page(*run_dirs: Path) -> str:
+    """The page of one run or several as HTML; `ValueError` where nothing was trained."""
+    runs = [{"name": run_dir.name, "phases": _phases(run_dir)} for run_dir in run_dirs]
+    html: str = _PAGE.render(title="Training " + ", ".join(run_dir.name for run_dir in run_dirs), runs=runs)
+    return html
+
+
+def _phases(run_dir: Path) -> list[dict[str, Any]]:
     metrics = read_metrics(run_dir)
     phases = [_phase(name, metrics) for name in PHASES if f"{name}/train_loss" in metrics]
     if not phases:
         raise ValueError(f"{run_dir} holds no training: metrics.jsonl names none of {', '.join(PHASES)}")
-    html: str = _PAGE.render(title=f"Training {run_dir.name}", phases=phases)
-    return html
+    return phases
 
 
 def _phase(name: str, metrics: Mapping[str, Series]) -> dict[str, Any]:
