@@ -94,8 +94,7 @@ def test_changed_ratios_are_noticed(collection: Path, capsys: pytest.CaptureFixt
 def test_options_that_cannot_be_are_refused(
     collection: Path, option: str, value: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with pytest.raises(SystemExit):
-        main(["hrl", "dataset", "--data-dir", str(collection), option, value])
+    assert main(["hrl", "dataset", "--data-dir", str(collection), option, value]) == 2
     assert f"{option} {value}" in capsys.readouterr().err
 
 
