@@ -260,6 +260,9 @@ def test_no_worker_outlives_the_run(spec: str, how: str, tmp_path: Path) -> None
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
+        preexec_fn=lambda: signal.signal(
+            signal.SIGINT, signal.SIG_DFL
+        ),  # ignored, if this runs in a script's background
     )
     assert process.stdout is not None
     pids: set[int] = set()
