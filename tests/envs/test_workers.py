@@ -168,6 +168,9 @@ def test_the_parents_end_leaves_neither_processes_nor_memory(how: signal.Signals
         stderr=subprocess.DEVNULL,
         text=True,
         env={**os.environ, "PYTHONPATH": path},
+        preexec_fn=lambda: signal.signal(
+            signal.SIGINT, signal.SIG_DFL
+        ),  # ignored, if this runs in a script's background
     )
     assert parent.stdout is not None
     memory, *workers = parent.stdout.readline().split()
