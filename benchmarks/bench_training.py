@@ -37,7 +37,7 @@ ENOUGH = 20_000
 
 
 def repeated(rows: Rows[Any]) -> Any:
-    """The same rows again and again; threads stay whole."""
+    """The same rows again and again."""
     times = max(1, ENOUGH // max(len(rows), 1))
     return rows.pick(np.tile(np.arange(len(rows)), times))
 
@@ -92,7 +92,7 @@ def main() -> None:
         cache = options.cache_dir or folder
         data = open_tournament(options.data_dir, options.agent_name, 1, cache_dir=cache, quiet=True)
         l2, l4 = L2Source(repeated(macro_of(data))), L4Source(repeated(l4_of(data)))
-        micro = repeated(micro_of(data))
+        micro = micro_of(data)  # never repeated: a thread stands in a source once
         l3 = L3Source(micro)
         train_rate("L2-first", HorizonManagerPPO(), l2, l2_loss(), 2048)  # pays for what torch loads at first use
         for threads in options.threads:
