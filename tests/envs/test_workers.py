@@ -132,8 +132,11 @@ def interrupt(number: int, frame: object) -> None:
 
 def test_closing_twice_is_fine() -> None:
     env = WorkerVectorEnv("odd_envs:counter", 1)
+    workers = [str(process.pid) for process in env._crew.processes]
     env.close()
     env.close()
+    assert workers
+    assert not any(running(pid) for pid in workers)
 
 
 def running(pid: str) -> bool:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from echelon.onpolicy.advantage import batch_gae
 from echelon.onpolicy.batch import VersionError, concatenate, rollout_version
 from tests.onpolicy.batches import random_batch
 
@@ -55,7 +56,10 @@ def test_a_number_that_is_not_finite_is_refused_where_a_unit_acts_and_only_there
 
 def test_next_value_is_not_looked_at_where_terminated() -> None:
     ended = np.ones((4, 3, 2), bool)
-    random_batch(next_value=np.full((4, 3, 2), np.nan), terminated=ended, done=ended)
+    batch = random_batch(next_value=np.full((4, 3, 2), np.nan), terminated=ended, done=ended)
+    advantage, target = batch_gae(batch, 0.99, 0.95)
+    assert np.isfinite(advantage[batch.acts]).all()
+    assert np.isfinite(target[batch.acts]).all()
 
 
 def test_a_unit_acts_when_alive_in_a_valid_slot() -> None:

@@ -29,6 +29,7 @@ from echelon.hrl_xf.l4_coordinator import GlobalCoordinator
 from echelon.hrl_xf.l4_samples import L4Dataset
 from echelon.hrl_xf.layer_files import Layer, save_layer
 from echelon.hrl_xf.learning import Loss, l2_loss, l3_loss, l4_loss, weigh, weight_distribution
+from echelon.hrl_xf.options import TrainOptions
 from echelon.hrl_xf.samples import MacroDataset, MicroDataset, Rows
 
 log = logging.getLogger(__name__)
@@ -45,27 +46,27 @@ class TrainConfig:
     """How to train the three layers."""
 
     output_dir: str | Path = "training_runs/hrl_xf"
-    horizon: int = 40
-    l2_epochs: int = 40
-    l3_epochs: int = 20
-    l3_awr_epochs: int = 5
-    l4_epochs: int = 10
-    l2_batch_size: int = 128
-    l3_batch_size: int = 512
-    l4_batch_size: int = 256
-    l2_lr: float = 1e-3
-    l3_lr: float = 1e-3
-    l3_awr_lr: float = 3e-4
-    l4_lr: float = 3e-3
-    l2_q_transform: QTransform = "none"
-    l2_q_weight: float = 1.0
-    awr_beta: float = 0.5
+    horizon: int = TrainOptions.horizon
+    l2_epochs: int = TrainOptions.l2_epochs
+    l3_epochs: int = TrainOptions.l3_epochs
+    l3_awr_epochs: int = TrainOptions.l3_awr_epochs
+    l4_epochs: int = TrainOptions.l4_epochs
+    l2_batch_size: int = TrainOptions.l2_batch_size
+    l3_batch_size: int = TrainOptions.l3_batch_size
+    l4_batch_size: int = TrainOptions.l4_batch_size
+    l2_lr: float = TrainOptions.l2_lr
+    l3_lr: float = TrainOptions.l3_lr
+    l3_awr_lr: float = TrainOptions.l3_awr_lr
+    l4_lr: float = TrainOptions.l4_lr
+    l2_q_transform: QTransform = TrainOptions.l2_q_transform
+    l2_q_weight: float = TrainOptions.l2_q_weight
+    awr_beta: float = TrainOptions.awr_beta
     awr_max_weight: float = 20.0
-    save_every: int = 1
-    log_every: int = 0
-    early_stop: int = 0
-    checkpoint_seconds: float = 60.0
-    seed: int = 0
+    save_every: int = TrainOptions.save_every
+    log_every: int = TrainOptions.log_every
+    early_stop: int = TrainOptions.early_stop
+    checkpoint_seconds: float = TrainOptions.checkpoint_seconds
+    seed: int = TrainOptions.seed
     resume: bool = False
     """go on from the newest checkpoints in `output_dir`"""
     l2_resume_path: str | Path | None = None
