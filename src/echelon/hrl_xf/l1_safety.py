@@ -272,17 +272,22 @@ class L1SafetyLayer:
         legal = clipped.legal & (out.baseline[:, 0] > 0)
         return Outcomes(np.where(legal[:, None], clipped.outcome, 0), legal)
 
-    def accepts(self, out: L1Output, offers: Ints) -> Bools:
-        """Whether (quantity, absolute day, unit price) is safe and at least as good as the baseline.  # (N,)"""
+    def allows(self, out: L1Output, offers: Ints) -> Bools:
+        """Whether (quantity, absolute day, unit price) is within every limit, whatever its price.  # (N,)"""
         q, time, price = np.asarray(offers, np.int64).T
         ahead, rows = time - out.step, np.arange(len(q))
         day = np.clip(ahead, 0, self.horizon)
-        inside = (ahead == day) & (out.time_mask[rows, day] == 0) & (q >= self.min_quantity)
+        inside: Bools = (ahead == day) & (out.time_mask[rows, day] == 0) & (q >= self.min_quantity)
         inside &= q <= out.safe[rows, day]
         inside &= out.seller | (q * price <= out.B_free)
+        return inside
+
+    def accepts(self, out: L1Output, offers: Ints) -> Bools:
+        """Whether (quantity, absolute day, unit price) is safe and at least as good as the baseline.  # (N,)"""
+        price = np.asarray(offers, np.int64)[:, 2]
         asked = np.clip(out.baseline[:, 1], out.issues[:, 4], out.issues[:, 5])
         good = np.where(out.seller, price >= asked - _ON_GRID, price <= asked + _ON_GRID)
-        accepted: Bools = inside & good
+        accepted: Bools = self.allows(out, offers) & good
         return accepted
 
     def answer(self, out: L1Output, offers: Ints | None = None, on_table: Bools | None = None) -> L1Answers:

@@ -230,6 +230,27 @@ class _Heads:
         return Gated(MaskedCategorical(logits, allowed), earlier["op"] == REJECT)
 
 
+class BaselineExecutor:
+    """L1's own answers with the signature of L3: what an untrained L3 plays, without a network."""
+
+    mode: Mode = "residual"
+
+    def act(
+        self,
+        state: Tensor | None,
+        situation: Situation,
+        *,
+        generator: torch.Generator | None = None,
+        greedy: bool = True,
+    ) -> L3Actions:
+        """ACCEPT, the baseline, or END, as L1 says."""
+        op, base = torch.as_tensor(situation.l1_op), torch.as_tensor(situation.offer_base)
+        offer = base.masked_fill((op != REJECT)[:, None], 0)
+        zeros = torch.zeros_like(op)
+        parts = {"op": op, "day": offer[:, 2], "dq": zeros + DELTA_Q, "dp": zeros + DELTA_P}
+        return L3Actions(op, offer, parts, torch.zeros(len(op)))
+
+
 class HeuristicExecutor:
     """A round's action without learning: begin with the best price and concede with time, want what the goal wants.
 

@@ -166,17 +166,21 @@ def _fits(out: L1Output, some: Decided, plain: Ints, has_baseline: Bools) -> Int
 
 
 def _others(kept: Decided) -> Ints:
-    """The other threads of the call on the same side: how many have an offer, their quantity, rank.  # (N, 3)
+    """`others_in_sight` of decisions; those of one call and side see each other.  # (N, 3)"""
+    group = _call_numbers(kept) * 2 + kept.seller
+    return others_in_sight(group, kept.seller == 1, kept.on_table == 1, kept.quantity_seen, kept.price_seen)
+
+
+def others_in_sight(group: Ints, seller: Bools, on_table: Bools, quantity: Ints, price: Ints) -> Ints:
+    """The other threads of a group (a call and side): how many have an offer, their quantity, rank.  # (N, 3)
 
     The rank of this thread's offer is how many of them have a strictly better price; 0 without an offer.
     """
-    on_table = kept.on_table == 1
-    group = _call_numbers(kept) * 2 + kept.seller
     sizes = np.bincount(group, on_table).astype(np.int64)
-    pieces = np.bincount(group, kept.quantity_seen * on_table).astype(np.int64)
-    rank = np.zeros(len(kept), np.int64)
+    pieces = np.bincount(group, quantity * on_table).astype(np.int64)
+    rank = np.zeros(len(group), np.int64)
     rows = np.flatnonzero(on_table)
-    badness = np.where(kept.seller[rows] == 1, -kept.price_seen[rows], kept.price_seen[rows])
+    badness = np.where(seller[rows], -price[rows], price[rows])
     order = np.lexsort((badness, group[rows]))
     g, b = group[rows][order], badness[order]
     place = np.arange(len(order))
@@ -186,7 +190,7 @@ def _others(kept: Decided) -> Ints:
     first_equal = np.maximum.accumulate(np.where(new_price, place, 0)) if len(g) else place
     rank[rows[order]] = first_equal - start
     others = sizes[group] - on_table
-    return np.stack([others, pieces[group] - kept.quantity_seen * on_table, rank], axis=-1)
+    return np.stack([others, pieces[group] - quantity * on_table, rank], axis=-1)
 
 
 def _call_numbers(kept: Decided) -> Ints:

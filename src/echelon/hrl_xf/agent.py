@@ -1,0 +1,202 @@
+"""`LitaAgentHRL`: HRL-XF as an SCML Standard agent.
+
+It works without arguments, with the weights that come with the package; each layer can be another one:
+
+    LitaAgentHRL(l2="heuristic")                      rules instead of a network
+    LitaAgentHRL(l3="l1", l2="heuristic", l4="heuristic")   L1 alone
+    LitaAgentHRL(l3_model_path="runs/x/l3_awr.safetensors")  weights of one's own
+
+Nothing that a layer does wrong reaches the simulator: a layer that fails or gives nonsense is replaced by L1 and the
+heuristics for the rest of the day, which is logged once, and the agent plays on.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any, Literal, TypeVar
+
+import torch
+from negmas import ResponseType
+from negmas.sao import SAOResponse
+from scml.std import StdSyncAgent
+
+from echelon.hrl_xf.agent_layers import L2Choice, L3Choice, L4Choice, choose_layers, plain_layers
+from echelon.hrl_xf.day_play import DayPlay, Layers, Question
+from echelon.hrl_xf.l1_safety import ACCEPT, REJECT, L1SafetyLayer
+from echelon.hrl_xf.reservation import Wish
+from echelon.hrl_xf.schema import Offer, Role
+from echelon.hrl_xf.state_builder import OffersMemory, day_state
+
+_log = logging.getLogger(__name__)
+_END = SAOResponse(ResponseType.END_NEGOTIATION, None)
+
+T = TypeVar("T")
+
+
+class LitaAgentHRL(StdSyncAgent):  # type: ignore[misc]
+    """Four layers: L1 safety, L2 the day's goal, L3 the round's action, L4 all threads together."""
+
+    def __init__(
+        self,
+        *args: Any,
+        l2: L2Choice = "bundled",
+        l3: L3Choice = "bundled",
+        l4: L4Choice = "bundled",
+        l2_model_path: str | None = None,
+        l3_model_path: str | None = None,
+        l4_model_path: str | None = None,
+        mode: Literal["greedy", "sample"] = "greedy",
+        seed: int = 0,
+        **kwargs: Any,
+    ) -> None:
+        """`l2`, `l3`, `l4` are "bundled", "heuristic", for L3 also "l1", or a layer; a path stands above them.
+
+        `mode` says whether L3 takes its most probable action or draws one; `seed` is that of the draws.
+        """
+        super().__init__(*args, **kwargs)
+        if mode not in ("greedy", "sample"):
+            raise ValueError(f"mode={mode!r} must be greedy or sample")
+        self.layers: Layers = choose_layers(l2_model_path or l2, l3_model_path or l3, l4_model_path or l4)
+        self.mode = mode
+        self.fallbacks = 0
+        """how often a layer failed and L1 took over for the rest of the day"""
+        self.errors = 0
+        """how often there was no answer at all, so that threads ended"""
+        self._generator = torch.Generator().manual_seed(seed)
+        self._l1 = L1SafetyLayer()
+        self._offers = OffersMemory()
+        self._initial_balance: float | None = None
+        self._play: DayPlay | None = None
+        self._moment = (0, 0.0)
+        self._opened: set[str] = set()
+
+    # -- the day --
+
+    def before_step(self) -> None:
+        super().before_step()
+        self._safely(self._dawn, None)
+
+    def _dawn(self) -> DayPlay:
+        awi = self.awi
+        if self._initial_balance is None:
+            self._initial_balance = float(awi.current_balance)
+        state = day_state(awi, self._initial_balance, self._offers.take())
+        partners: dict[str, Role] = {}
+        if state.buy_issues is not None:
+            partners |= dict.fromkeys(awi.my_suppliers, "buyer")
+        if state.sell_issues is not None:
+            partners |= dict.fromkeys(awi.my_consumers, "seller")
+        self._opened = set()
+        try:
+            self._play = DayPlay(state, self.layers, self._l1, partners)
+        except Exception as error:  # noqa: BLE001 - whatever a layer does wrong, the agent plays on
+            self._fall_back(error)
+            self._play = DayPlay(state, plain_layers(), self._l1, partners)
+        return self._play
+
+    def _today(self) -> DayPlay:
+        """The day's mind; made anew if the simulator asks before it has said that a day begins."""
+        play = self._play
+        return self._dawn() if play is None or play.step != self.awi.current_step else play
+
+    # -- negotiations --
+
+    def first_proposals(self) -> dict[str, Offer | None]:
+        """Openings of all threads; what was promised already is said again."""
+        return self._safely(self._first_proposals, {})
+
+    def counter_all(self, offers: dict[str, Any], states: dict[str, Any]) -> dict[str, SAOResponse]:
+        """Answers to all threads. A thread that has nothing new keeps what was promised in it."""
+        none: dict[str, SAOResponse] = {}
+        answers = self._safely(lambda: self._counter_all(offers, states), none)
+        return answers or dict.fromkeys(offers, _END)
+
+    def propose(self, negotiator_id: str, state: Any, *args: Any, **kwargs: Any) -> Any:
+        self._moment = (state.step, state.relative_time)
+        offer = super().propose(negotiator_id, state, *args, **kwargs)
+        if offer is not None:
+            self._safely(lambda: self._today().said(negotiator_id, offer), None)
+        return offer
+
+    def respond(self, negotiator_id: str, state: Any, *args: Any, **kwargs: Any) -> Any:
+        self._moment = (state.step, state.relative_time)
+        return super().respond(negotiator_id, state, *args, **kwargs)
+
+    def on_negotiation_success(self, contract: Any, mechanism: Any) -> None:
+        super().on_negotiation_success(contract, mechanism)
+        self._safely(lambda: self._signed(contract), None)
+
+    def on_negotiation_failure(self, partners: list[str], annotation: Any, mechanism: Any, state: Any) -> None:
+        super().on_negotiation_failure(partners, annotation, mechanism, state)
+        self._safely(lambda: self._today().failed(_partner(annotation, self.id)), None)
+
+    def _signed(self, contract: Any) -> None:
+        a = contract.agreement
+        partner = _partner(contract.annotation, self.id)
+        self._today().signed(partner, (int(a["quantity"]), int(a["time"]), int(a["unit_price"])))
+
+    def _first_proposals(self) -> dict[str, Offer | None]:
+        play = self._today()
+        names = [name for name in self.negotiators if name in play.threads]
+        new = [Question(name, None, *self._moment) for name in names if name not in self._opened]
+        self._opened.update(question.partner for question in new)
+        self._answer(play, new)
+        return {name: play.promised.get(name) for name in names}
+
+    def _counter_all(self, offers: dict[str, Any], states: dict[str, Any]) -> dict[str, SAOResponse]:
+        play = self._today()
+        asked, kept = [], {}
+        for name in {**dict.fromkeys(self.negotiators), **offers}:
+            if name not in play.threads:
+                continue
+            offer = offers.get(name)
+            if name not in offers and name in play.promised:
+                kept[name] = Wish(REJECT, play.promised[name])
+            elif offer is None:
+                asked.append(Question(name, None, *self._moment))
+            else:
+                state, offer = states[name], (int(offer[0]), int(offer[1]), int(offer[2]))
+                asked.append(Question(name, offer, state.step, state.relative_time))
+                rounds = self.negotiators[name][0].nmi.n_steps if name in self.negotiators else 0
+                self._offers.saw(play.threads[name].role, offer, state.step, rounds)
+        self._opened.update(question.partner for question in asked)
+        return {name: _response(wish) for name, wish in {**kept, **self._answer(play, asked)}.items()}
+
+    # -- when something fails --
+
+    def _answer(self, play: DayPlay, questions: list[Question]) -> dict[str, Wish]:
+        """The layers' answers, or L1's for the rest of the day if a layer fails."""
+        try:
+            return play.answer(questions, greedy=self.mode == "greedy", generator=self._generator)
+        except Exception as error:  # noqa: BLE001 - whatever a layer does wrong, the agent plays on
+            self._fall_back(error)
+            play.use_plain_layers(plain_layers())
+            return play.answer(questions)
+
+    def _fall_back(self, error: Exception) -> None:
+        if not self.fallbacks:
+            _log.warning(
+                "%s: a layer failed, L1 plays the rest of day %s", self.id, self.awi.current_step, exc_info=error
+            )
+        self.fallbacks += 1
+
+    def _safely(self, action: Callable[[], T], otherwise: T) -> T:
+        """No exception of ours reaches the simulator; what cannot be answered ends."""
+        try:
+            return action()
+        except Exception as error:  # noqa: BLE001 - see above
+            if not self.errors:
+                _log.error("%s: no answer on day %s", self.id, self.awi.current_step, exc_info=error)
+            self.errors += 1
+            return otherwise
+
+
+def _partner(annotation: Any, me: str) -> str:
+    return str(annotation["seller"] if annotation["buyer"] == me else annotation["buyer"])
+
+
+def _response(wish: Wish) -> SAOResponse:
+    if wish.op == ACCEPT:
+        return SAOResponse(ResponseType.ACCEPT_OFFER, wish.offer)
+    return _END if wish.offer is None else SAOResponse(ResponseType.REJECT_OFFER, wish.offer)

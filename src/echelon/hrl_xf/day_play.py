@@ -1,0 +1,306 @@
+"""A day in play: what the agent knows since dawn, and its answers to all threads of a call at once.
+
+At dawn: `DayState` → features → L2's goal. At each call: L1's view of the threads → L4's α → L3, one forward for all →
+reservation in the order of α. Threads stand in the order of their names, so the order in which a simulator lists them
+changes nothing.
+
+What L3 and L4 see is made by the same functions as their training data, from the same things: the state at dawn, the
+deals signed since, and the offers that were really exchanged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from echelon.hrl_xf.day_batch import Bools, Ints, Ledger, day_batch
+from echelon.hrl_xf.goals import GOAL_SIZE, open_goal
+from echelon.hrl_xf.l1_safety import ACCEPT, END, L1Output, L1SafetyLayer
+from echelon.hrl_xf.l2_manager import GoalMaker
+from echelon.hrl_xf.l3_executor import L3Actions, TemporalDecisionTransformer
+from echelon.hrl_xf.l3_history import HistoryCache
+from echelon.hrl_xf.l3_situation import Situation
+from echelon.hrl_xf.l4_features import ThreadStates, global_features, thread_features
+from echelon.hrl_xf.reservation import NOTHING, Reservations, Wish
+from echelon.hrl_xf.schema import DayState, Offer, Role
+from echelon.hrl_xf.state_builder import StateBuilder, role_one_hot
+from echelon.hrl_xf.thread_tables import others_in_sight
+
+Array = NDArray[np.float32]
+
+
+class Executor(Protocol):
+    """What decides on the threads of a call: the network, the heuristic, or L1 itself."""
+
+    def act(
+        self, state: Tensor, situation: Situation, *, generator: torch.Generator | None = None, greedy: bool = True
+    ) -> L3Actions:
+        """Choose at N decisions."""
+
+
+class Coordinator(Protocol):
+    """What divides the attention among the threads of a call."""
+
+    def alpha(self, thread_feat: Array, global_feat: Array, days: Ints, role: Array, mask: Bools) -> Array:
+        """α of each thread of S sets.  # (S, K)"""
+
+
+@dataclass(frozen=True)
+class Layers:
+    """The three layers above L1, learnt or not."""
+
+    l2: GoalMaker
+    l3: Executor
+    l4: Coordinator
+
+
+class BadLayerError(RuntimeError):
+    """A layer gave something that is no goal, no α or no action."""
+
+
+@dataclass
+class Thread:
+    """One negotiation of the day."""
+
+    partner: str
+    seller: bool
+    row: int
+    """in the history's cache"""
+    seen: tuple[int, int, int] = (0, 0, 0)
+    """the partner's last offer: quantity, unit price, days ahead"""
+    own: tuple[int, int, int] = (0, 0, 0)
+    """the agent's last offer that was sent"""
+    last_mine: bool = False
+    told: list[tuple[int, int, int, bool]] = field(default_factory=list)
+    """offers that the cache has not heard of yet"""
+
+    @property
+    def role(self) -> Role:
+        return "seller" if self.seller else "buyer"
+
+    @property
+    def spoken(self) -> bool:
+        return self.seen[0] > 0 or self.own[0] > 0
+
+
+@dataclass(frozen=True)
+class Question:
+    """A thread that is to be answered: the offer on the table if there is one, and the moment."""
+
+    partner: str
+    offer: Offer | None
+    round: int
+    relative_time: float
+
+
+@dataclass(frozen=True)
+class Decided:
+    """A call after it was answered, for those who want to look into it."""
+
+    partners: list[str]
+    l1: L1Output
+    situation: Situation
+    alpha: Array  # (K,)
+    actions: L3Actions
+    answers: list[Wish]
+
+
+class DayPlay:
+    """The agent's mind from dawn to dusk."""
+
+    def __init__(self, state: DayState, layers: Layers, layer: L1SafetyLayer, partners: Mapping[str, Role]) -> None:
+        self.step, self.layers, self.layer = state.current_step, layers, layer
+        days = day_batch([state], layer.horizon)
+        self.features = StateBuilder(layer.horizon).build(days)
+        self.day = replace(days, offers=days.offers.where(np.zeros(len(days.offers.row), np.bool_)))
+        goal = np.asarray(layers.l2.goals_of_days(days), np.float32)
+        if goal.shape != (1, GOAL_SIZE) or not np.isfinite(goal).all():
+            raise BadLayerError(f"L2 gave a goal of shape {goal.shape}; it must be (1, {GOAL_SIZE}) and finite")
+        self.goal = goal
+        self.ledger = Ledger.empty(self.day)
+        self.threads = {
+            name: Thread(name, partners[name] == "seller", row) for row, name in enumerate(sorted(partners))
+        }
+        self.promised: dict[str, Offer] = {}
+        """by partner: offers the agent has sent or accepted and whose fate is open"""
+        learnt = layers.l3
+        self._cache: HistoryCache | None = None
+        if isinstance(learnt, TemporalDecisionTransformer) and learnt.view == "all":
+            self._cache = learnt.new_cache(len(self.threads))
+        self.last_call: Decided | None = None
+
+    def use_plain_layers(self, layers: Layers) -> None:
+        """Go on with layers that need no history."""
+        self.layers, self._cache = layers, None
+
+    # -- what happens --
+
+    def heard(self, partner: str, offer: Offer) -> None:
+        """The partner made an offer; the same one again is no news."""
+        thread, seen = self.threads[partner], self._relative(offer)
+        if thread.seen != seen or thread.last_mine or not thread.spoken:
+            thread.told.append((*seen, False))
+        thread.seen, thread.last_mine = seen, False
+
+    def said(self, partner: str, offer: Offer) -> None:
+        """An offer of the agent has left for the partner."""
+        thread = self.threads[partner]
+        thread.own, thread.last_mine = self._relative(offer), True
+        thread.told.append((*thread.own, True))
+
+    def signed(self, partner: str, offer: Offer) -> None:
+        """A negotiation ended in a deal."""
+        self.promised.pop(partner, None)
+        self.ledger = self.ledger.with_deal(0, self.threads[partner].role, offer)
+
+    def failed(self, partner: str) -> None:
+        """A negotiation ended in nothing."""
+        self.promised.pop(partner, None)
+
+    def _relative(self, offer: Offer) -> tuple[int, int, int]:
+        q, t, p = offer
+        return int(q), int(p), int(t) - self.step
+
+    # -- answers --
+
+    def answer(
+        self, questions: Sequence[Question], *, greedy: bool = True, generator: torch.Generator | None = None
+    ) -> dict[str, Wish]:
+        """All threads of a call: L1 → L4 → L3 → reservation. What is promised in other threads stays promised."""
+        asked = sorted((q for q in questions if q.partner in self.threads), key=lambda q: q.partner)
+        if not asked:
+            return {}
+        threads = [self.threads[q.partner] for q in asked]
+        for question in asked:
+            self.promised.pop(question.partner, None)
+            if question.offer is not None:
+                self.heard(question.partner, question.offer)
+        out = self._l1(threads)
+        alpha = self._alpha(asked, threads, out)
+        situation = self._situation(asked, threads, out, alpha)
+        actions = self.layers.l3.act(self._states(threads), situation, generator=generator, greedy=greedy)
+        wishes = self._wishes(asked, actions)
+        answers = self._settle(threads, wishes, alpha)
+        for question, answer in zip(asked, answers, strict=True):
+            if answer.offer is not None:
+                self.promised[question.partner] = answer.offer
+        self.last_call = Decided([q.partner for q in asked], out, situation, alpha, actions, answers)
+        return {question.partner: answer for question, answer in zip(asked, answers, strict=True)}
+
+    def _l1(self, threads: Sequence[Thread]) -> L1Output:
+        rows = np.zeros(len(threads), np.int64)
+        limits = self.layer.limits(self.day, self.ledger)
+        sides = np.array([t.seller for t in threads])
+        return self.layer.compute(self.day.take(rows), None, sides, limits=limits.take(rows))
+
+    def _alpha(self, asked: Sequence[Question], threads: Sequence[Thread], out: L1Output) -> Array:
+        K = len(threads)
+        last = [t.own if t.last_mine else t.seen for t in threads]
+        I_max = np.repeat(self.day.n_lines * self.day.n_steps, K)
+        states = ThreadStates(
+            seller=out.seller,
+            last=np.array(last, np.float64),
+            spoken=np.array([t.spoken for t in threads]),
+            baseline=out.baseline,
+            safe=out.safe,
+            mask_open=out.time_mask == 0,
+            round=np.array([q.round for q in asked], np.float64),
+            relative_time=np.array([q.relative_time for q in asked], np.float32).astype(np.float64),
+            goal=np.repeat(self.goal.astype(np.float64), K, axis=0),
+            X_temporal=np.repeat(self.features.X_temporal, K, axis=0),
+            I_max=I_max,
+        )
+        n_sell = np.array([int(out.seller.sum())])
+        common = global_features(self.goal.astype(np.float64), self.features.x_static, K - n_sell, n_sell, I_max[:1])
+        alpha = np.asarray(
+            self.layers.l4.alpha(
+                thread_features(states)[None], common, states.d_star[None], role_one_hot(out.seller)[None],
+                np.ones((1, K), np.bool_),
+            )
+        )  # fmt: skip
+        if alpha.shape != (1, K) or not np.isfinite(alpha).all():
+            raise BadLayerError(f"L4 gave α of shape {alpha.shape} for {K} threads; it must be (1, {K}) and finite")
+        found: Array = alpha[0].astype(np.float32)
+        return found
+
+    def _situation(
+        self, asked: Sequence[Question], threads: Sequence[Thread], out: L1Output, alpha: Array
+    ) -> Situation:
+        K = len(threads)
+        on_table = np.array([q.offer is not None for q in asked])
+        seen = np.array([t.seen for t in threads], np.int64)
+        spot = np.stack([self.day.spot_price_in, self.day.spot_price_out], axis=-1).astype(np.float32)
+        return Situation.of_l1(
+            self.layer,
+            out,
+            goal=np.repeat(self.goal, K, axis=0),
+            open_goal=np.repeat(open_goal(self.goal, self.ledger), K, axis=0),
+            relative_time=np.array([q.relative_time for q in asked], np.float32),
+            others=others_in_sight(out.seller.astype(np.int64), out.seller, on_table, seen[:, 0], seen[:, 1]),
+            on_table=on_table,
+            seen=seen,
+            own=np.array([t.own for t in threads], np.int64),
+            last_mine=np.array([t.last_mine for t in threads]),
+            alpha=alpha,
+            spot=np.repeat(spot, K, axis=0),
+        )
+
+    def _states(self, threads: Sequence[Thread]) -> Tensor:
+        """The history's state of each thread, after telling the cache what is new."""
+        rows = torch.tensor([t.row for t in threads])
+        if self._cache is None:
+            learnt = self.layers.l3
+            width = learnt.trunk.width if isinstance(learnt, TemporalDecisionTransformer) else 0
+            return torch.zeros(len(threads), width)
+        while any(t.told for t in threads):
+            some = [t for t in threads if t.told]
+            offers = np.array([t.told.pop(0) for t in some], np.int64)
+            tokens = self._tokens(offers, np.array([t.seller for t in some]))
+            self._cache.extend(torch.tensor([t.row for t in some]), torch.from_numpy(tokens))
+        return self._cache.state[rows]
+
+    def _tokens(self, offers: Ints, seller: Bools) -> Array:  # (n, 4) quantity, unit price, days ahead, mine
+        issues = np.where(seller[:, None], self.day.sell_issues, self.day.buy_issues)
+        low, high = issues[:, 4], issues[:, 5]
+        ratio = np.divide(offers[:, 1] - low, high - low, out=np.zeros(len(offers)), where=high > low)
+        return np.stack([offers[:, 0], ratio, offers[:, 2], offers[:, 3]], axis=-1).astype(np.float32)
+
+    def _wishes(self, asked: Sequence[Question], actions: L3Actions) -> list[Wish]:
+        """L3's choices as answers; what cannot be one is refused."""
+        K = len(asked)
+        if actions.op.shape != (K,) or actions.offer.shape != (K, 3) or not torch.isfinite(actions.log_prob).all():
+            raise BadLayerError(f"L3 gave {tuple(actions.op.shape)} answers to {K} threads, or none that is finite")
+        wishes = []
+        for question, op, (q, p, ahead) in zip(asked, actions.op.tolist(), actions.offer.tolist(), strict=True):
+            if op == ACCEPT and question.offer is not None:
+                wishes.append(Wish(ACCEPT, question.offer))
+            elif op in (END, ACCEPT) or q < 1:
+                wishes.append(NOTHING)
+            else:
+                wishes.append(Wish(op, (q, self.step + ahead, p)))
+        return wishes
+
+    def _settle(self, threads: Sequence[Thread], wishes: Sequence[Wish], alpha: Array) -> list[Wish]:
+        answers = list(wishes)
+        order = np.argsort(-alpha, kind="stable")
+        for seller in (False, True):
+            side = [int(i) for i in order if threads[i].seller == seller]
+            if not side:
+                continue
+            book = self.book(seller)
+            for i, answer in zip(side, book.settle([wishes[i] for i in side]), strict=True):
+                answers[i] = answer
+        return answers
+
+    def book(self, seller: bool) -> Reservations:
+        """One side's account with everything signed and promised so far."""
+        issues = self.day.sell_issues if seller else self.day.buy_issues
+        book = Reservations(self.layer, self.day, self.ledger, seller, issues)
+        book.hold(offer for name, offer in self.promised.items() if self.threads[name].seller == seller)
+        return book

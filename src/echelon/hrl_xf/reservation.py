@@ -1,0 +1,109 @@
+"""Dynamic reservation: the answers of one call, made one after the other, so that they are safe all together.
+
+L3 decides on all threads as if each were alone. Here they are taken in the order of L4's α: each answer is clipped to
+what L1 still allows after the deals of the day and everything reserved before it, then reserved itself (spec §8). An
+offer that may still be accepted counts as a deal of its own side only: what is not signed yet is neither material that
+could be sold nor money that could be spent.
+
+Most calls fit as they are. That is seen at once: L1's limits only shrink as more is reserved, so if they hold with
+everything reserved, they held at every step on the way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from echelon.hrl_xf.day_batch import DayBatch, Floats, Ints, Ledger
+from echelon.hrl_xf.l1_safety import ACCEPT, END, REJECT, L1Output, L1SafetyLayer
+from echelon.hrl_xf.schema import Offer
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What a thread is to answer: ACCEPT or REJECT with an offer (quantity, absolute day, unit price), or END."""
+
+    op: int
+    offer: Offer | None
+
+    def __post_init__(self) -> None:
+        if (self.op == END) != (self.offer is None):
+            raise ValueError(f"op {self.op} with offer {self.offer}: only END (2) has none")
+
+
+NOTHING = Wish(END, None)
+
+
+class Reservations:
+    """One side of a day: what is signed and what is promised, and what L1 still allows beside it."""
+
+    def __init__(self, layer: L1SafetyLayer, day: DayBatch, ledger: Ledger, seller: bool, issues: Ints) -> None:
+        """`day` and `ledger` have one row; `issues` are the bounds of the side's negotiations.  # (1, 6)"""
+        self.layer, self.day, self.seller, self.issues = layer, day, np.array([seller]), issues
+        self._ledger = ledger
+        self._names = ("q_out", "receivables") if seller else ("q_in", "payables")
+
+    def hold(self, offers: Iterable[Offer]) -> None:
+        """Count these offers as deals of this side."""
+        tables = {name: getattr(self._ledger, name).copy() for name in self._names}
+        quantity, money = (tables[name] for name in self._names)
+        step, width = int(self._ledger.step[0]), quantity.shape[1]
+        for q, t, p in offers:
+            ahead = min(max(t - step, 0), width - 1)
+            quantity[0, ahead] += q
+            money[0, ahead] += q * p
+        self._ledger = replace(self._ledger, **tables)
+
+    def view(self) -> L1Output:
+        """What L1 allows now."""
+        return self.layer.compute(self.day, self._ledger, self.seller, self.issues)
+
+    def settle(self, wishes: Sequence[Wish]) -> list[Wish]:
+        """The wishes of this side's threads, in their order, made safe all together, and reserved.
+
+        An acceptance that no longer fits becomes L1's plain offer, an offer is clipped, and where nothing is left the
+        thread ends. A thread leaves a piece for each one behind it that wants to go on, if there are enough.
+        """
+        if self._all_fit(wishes):
+            self.hold(w.offer for w in wishes if w.offer is not None)
+            return list(wishes)
+        settled: list[Wish] = []
+        for i, wish in enumerate(wishes):
+            if wish.op != END:
+                behind = sum(w.op == REJECT for w in wishes[i + 1 :])
+                wish = self._fit(wish, behind)
+                self.hold([] if wish.offer is None else [wish.offer])
+            settled.append(wish)
+        return settled
+
+    def _all_fit(self, wishes: Sequence[Wish]) -> bool:
+        offers = [w.offer for w in wishes if w.offer is not None]
+        if not offers:
+            return True
+        first = self.view()
+        if not self.layer.allows(first.take(np.zeros(len(offers), np.int64)), np.array(offers)).all():
+            return False
+        before = self._ledger
+        self.hold(offers)
+        limits = self.layer.limits(self.day, self._ledger)
+        self._ledger = before
+        room = limits.sell_room[0] if self.seller[0] else limits.buy_room[0]
+        days = np.array([offer[1] for offer in offers]) - int(self._ledger.step[0])
+        paid: Floats = limits.money_room
+        return bool((room[days] >= 0).all() and (self.seller[0] or paid[0] >= 0))
+
+    def _fit(self, wish: Wish, behind: int) -> Wish:
+        assert wish.offer is not None
+        out, asked = self.view(), np.array([wish.offer])
+        if wish.op == ACCEPT:
+            if self.layer.allows(out, asked)[0]:
+                return wish
+            plain = self.layer.baseline_offers(out).row(0)
+            return NOTHING if plain is None else Wish(REJECT, plain)
+        q, t, p = wish.offer
+        room = np.where(out.time_mask[0] == 0, out.safe[0], 0.0).max()
+        q = int(min(q, max(1, room - behind)))
+        clipped = self.layer.clip(out, np.array([[q, p, t - int(out.step[0])]], np.float64)).row(0)
+        return NOTHING if clipped is None else Wish(REJECT, clipped)
