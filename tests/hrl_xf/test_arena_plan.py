@@ -19,8 +19,9 @@ PLAN = ArenaPlan(tuple(parse_list("PenguinAgent,SyncRandomStdAgent,CautiousStdAg
 class DrawsAsItIsMade(parse_agent("RandomStdAgent").load()):  # type: ignore[misc]
     """A competitor that disturbs the global generators before the world draws its costs."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, greed: float = 0.0, **kwargs: Any) -> None:
         np.random.rand(7)
+        self.greed = greed
         super().__init__(*args, **kwargs)
 
 
@@ -75,6 +76,14 @@ def test_only_the_focal_seats_differ_between_competitors() -> None:
     differ = [seat for seat, kinds in enumerate(zip(*classes, strict=True)) if len(set(kinds)) > 1]
     assert differ == sorted(made.focal)
     assert classes[0][made.focal[0]] == "TrackedPenguinAgent"
+
+
+def test_arguments_reach_the_constructor_of_every_focal_seat_and_no_other() -> None:
+    made = configuration(PLAN, 0)
+    world = build(made, parse_agent(f"mine={__name__}:DrawsAsItIsMade:greed=0.5"))
+    agents = [adapter.adapted_object for adapter in world.non_system_agents]
+    assert [agents[seat].greed for seat in made.focal] == [0.5] * len(made.focal)
+    assert not any("greed" in vars(agent) for seat, agent in enumerate(agents) if seat not in made.focal)
 
 
 def test_costs_follow_the_profiles() -> None:
