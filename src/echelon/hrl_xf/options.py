@@ -104,15 +104,17 @@ class RunsOptions:
 
 @dataclass(frozen=True)
 class ReplayOptions:
-    """Play one world of a collection again, in the foreground, and show what happens.
+    """Play one world of a collection or of an arena again, in the foreground, and show what happens.
 
-    The world is made anew from the collection's options and seed; nothing in the collection is changed.
+    The world is made anew from the folder's options and seed; nothing in the folder is changed.
     """
 
     run: tyro.conf.Positional[Path]
-    """a collection's folder"""
+    """a folder that `collect` or `compete` wrote"""
     world: int
-    """the world's number, as in worlds.json and in the names under failed/"""
+    """the world's number, as in worlds.json and in the names under failed/; of an arena: the configuration's"""
+    competitor: str | None = None
+    """of an arena: the label of who plays in the focal seats"""
 
 
 @dataclass(frozen=True)
