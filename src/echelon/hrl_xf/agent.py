@@ -138,7 +138,7 @@ class LitaAgentHRL(StdSyncAgent):  # type: ignore[misc]
 
     def _first_proposals(self) -> dict[str, Offer | None]:
         play = self._today()
-        names = [name for name in self.negotiators if name in play.threads]
+        names = [name for name in self.negotiators if play.is_open(name)]
         new = [Question(name, None, *self._moment) for name in names if name not in self._opened]
         self._opened.update(question.partner for question in new)
         self._answer(play, new)
@@ -148,8 +148,8 @@ class LitaAgentHRL(StdSyncAgent):  # type: ignore[misc]
         play = self._today()
         asked, kept = [], {}
         for name in {**dict.fromkeys(self.negotiators), **offers}:
-            if name not in play.threads:
-                continue
+            if not play.is_open(name):
+                continue  # `negotiators` holds those that have ended too
             offer = offers.get(name)
             if name not in offers and name in play.promised:
                 kept[name] = Wish(REJECT, play.promised[name])

@@ -79,6 +79,7 @@ class Thread:
     last_mine: bool = False
     told: list[tuple[int, int, int, bool]] = field(default_factory=list)
     """offers that the cache has not heard of yet"""
+    ended: bool = False
 
     @property
     def role(self) -> Role:
@@ -141,6 +142,11 @@ class DayPlay:
 
     # -- what happens --
 
+    def is_open(self, partner: str) -> bool:
+        """Whether there is a negotiation with the partner that has not ended."""
+        thread = self.threads.get(partner)
+        return thread is not None and not thread.ended
+
     def heard(self, partner: str, offer: Offer) -> None:
         """The partner made an offer; the same one again is no news."""
         thread, seen = self.threads[partner], self._relative(offer)
@@ -156,12 +162,13 @@ class DayPlay:
 
     def signed(self, partner: str, offer: Offer) -> None:
         """A negotiation ended in a deal."""
-        self.promised.pop(partner, None)
+        self.failed(partner)
         self.ledger = self.ledger.with_deal(0, self.threads[partner].role, offer)
 
     def failed(self, partner: str) -> None:
-        """A negotiation ended in nothing."""
+        """A negotiation ended in nothing: nothing is promised in it any more, nor ever again."""
         self.promised.pop(partner, None)
+        self.threads[partner].ended = True
 
     def _relative(self, offer: Offer) -> tuple[int, int, int]:
         q, t, p = offer
@@ -173,7 +180,7 @@ class DayPlay:
         self, questions: Sequence[Question], *, greedy: bool = True, generator: torch.Generator | None = None
     ) -> dict[str, Wish]:
         """All threads of a call: L1 → L4 → L3 → reservation. What is promised in other threads stays promised."""
-        asked = sorted((q for q in questions if q.partner in self.threads), key=lambda q: q.partner)
+        asked = sorted((q for q in questions if self.is_open(q.partner)), key=lambda q: q.partner)
         if not asked:
             return {}
         threads = [self.threads[q.partner] for q in asked]
