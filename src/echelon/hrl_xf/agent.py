@@ -88,8 +88,9 @@ class LitaAgentHRL(StdSyncAgent):  # type: ignore[misc]
         if state.sell_issues is not None:
             partners |= dict.fromkeys(awi.my_consumers, "seller")
         self._opened = set()
+        cache = None if self._play is None else self._play.cache
         try:
-            self._play = DayPlay(state, self.layers, self._l1, partners)
+            self._play = DayPlay(state, self.layers, self._l1, partners, cache)
         except Exception as error:  # noqa: BLE001 - whatever a layer does wrong, the agent plays on
             self._fall_back(error)
             self._play = DayPlay(state, plain_layers(), self._l1, partners)

@@ -115,7 +115,15 @@ class Decided:
 class DayPlay:
     """The agent's mind from dawn to dusk."""
 
-    def __init__(self, state: DayState, layers: Layers, layer: L1SafetyLayer, partners: Mapping[str, Role]) -> None:
+    def __init__(
+        self,
+        state: DayState,
+        layers: Layers,
+        layer: L1SafetyLayer,
+        partners: Mapping[str, Role],
+        cache: HistoryCache | None = None,
+    ) -> None:
+        """`cache` is one of an earlier day, to be used again."""
         self.step, self.layers, self.layer = state.current_step, layers, layer
         days = day_batch([state], layer.horizon)
         self.features = StateBuilder(layer.horizon).build(days)
@@ -131,14 +139,17 @@ class DayPlay:
         self.promised: dict[str, Offer] = {}
         """by partner: offers the agent has sent or accepted and whose fate is open"""
         learnt = layers.l3
-        self._cache: HistoryCache | None = None
+        self.cache: HistoryCache | None = None
         if isinstance(learnt, TemporalDecisionTransformer) and learnt.view == "all":
-            self._cache = learnt.new_cache(len(self.threads))
+            if cache is None or len(cache) < len(self.threads):
+                cache = learnt.new_cache(len(self.threads))
+            cache.restart()
+            self.cache = cache
         self.last_call: Decided | None = None
 
     def use_plain_layers(self, layers: Layers) -> None:
         """Go on with layers that need no history."""
-        self.layers, self._cache = layers, None
+        self.layers, self.cache = layers, None
 
     # -- what happens --
 
@@ -261,7 +272,7 @@ class DayPlay:
     def _states(self, threads: Sequence[Thread]) -> Tensor:
         """The history's state of each thread, after telling the cache what is new."""
         rows = torch.tensor([t.row for t in threads])
-        if self._cache is None:
+        if self.cache is None:
             learnt = self.layers.l3
             width = learnt.trunk.width if isinstance(learnt, TemporalDecisionTransformer) else 0
             return torch.zeros(len(threads), width)
@@ -269,8 +280,8 @@ class DayPlay:
             some = [t for t in threads if t.told]
             offers = np.array([t.told.pop(0) for t in some], np.int64)
             tokens = self._tokens(offers, np.array([t.seller for t in some]))
-            self._cache.extend(torch.tensor([t.row for t in some]), torch.from_numpy(tokens))
-        return self._cache.state[rows]
+            self.cache.extend(torch.tensor([t.row for t in some]), torch.from_numpy(tokens))
+        return self.cache.state[rows]
 
     def _tokens(self, offers: Ints, seller: Bools) -> Array:  # (n, 4) quantity, unit price, days ahead, mine
         issues = np.where(seller[:, None], self.day.sell_issues, self.day.buy_issues)

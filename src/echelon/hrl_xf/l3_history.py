@@ -97,16 +97,22 @@ class HistoryCache:
         self.length = torch.zeros(threads, dtype=torch.long)  # offers told so far
         self.state = torch.zeros(threads, trunk.width)
         self._begin(torch.arange(threads))
+        self._nothing_said = self.state[:1].clone()
 
     @torch.inference_mode()
     def _begin(self, rows: Tensor) -> None:
         x = (self._trunk.begin + self._trunk.place[0]).expand(len(rows), 1, -1)
-        self.length[rows] = 0
         self._tell(rows, x, self.length[rows])
 
-    def restart(self, rows: Tensor) -> None:
-        """Forget the offers of these threads: other negotiations take their rows."""
-        self._begin(rows)
+    def __len__(self) -> int:
+        return len(self.length)
+
+    @torch.inference_mode()
+    def restart(self, rows: Tensor | None = None) -> None:
+        """Forget the offers of these threads (default: all); what stands before any offer is known already."""
+        chosen = slice(None) if rows is None else rows
+        self.length[chosen] = 0
+        self.state[chosen] = self._nothing_said
 
     @torch.inference_mode()
     def extend(self, rows: Tensor, tokens: Tensor) -> Tensor:
