@@ -21,7 +21,7 @@ from torch import Tensor
 
 from echelon.hrl_xf.day_batch import Bools, Ints, Ledger, day_batch
 from echelon.hrl_xf.goals import GOAL_SIZE, open_goal
-from echelon.hrl_xf.l1_safety import ACCEPT, END, L1Output, L1SafetyLayer
+from echelon.hrl_xf.l1_safety import ACCEPT, END, REJECT, L1Output, L1SafetyLayer
 from echelon.hrl_xf.l2_manager import GoalMaker
 from echelon.hrl_xf.l3_executor import L3Actions, TemporalDecisionTransformer
 from echelon.hrl_xf.l3_history import HistoryCache
@@ -290,7 +290,7 @@ class DayPlay:
         return np.stack([offers[:, 0], ratio, offers[:, 2], offers[:, 3]], axis=-1).astype(np.float32)
 
     def _wishes(self, asked: Sequence[Question], actions: L3Actions) -> list[Wish]:
-        """L3's choices as answers; what cannot be one is refused."""
+        """L3's choices as answers. Whatever can be clipped is left to L1; what is no answer at all is an error."""
         K = len(asked)
         if actions.op.shape != (K,) or actions.offer.shape != (K, 3) or not torch.isfinite(actions.log_prob).all():
             raise BadLayerError(f"L3 gave {tuple(actions.op.shape)} answers to {K} threads, or none that is finite")
@@ -298,10 +298,12 @@ class DayPlay:
         for question, op, (q, p, ahead) in zip(asked, actions.op.tolist(), actions.offer.tolist(), strict=True):
             if op == ACCEPT and question.offer is not None:
                 wishes.append(Wish(ACCEPT, question.offer))
-            elif op in (END, ACCEPT) or q < 1:
+            elif op in (END, ACCEPT):
                 wishes.append(NOTHING)
+            elif op == REJECT and q >= 1 and not actions.offer.is_floating_point():
+                wishes.append(Wish(REJECT, (q, self.step + ahead, p)))
             else:
-                wishes.append(Wish(op, (q, self.step + ahead, p)))
+                raise BadLayerError(f"L3 answered {op} with {q} pieces; REJECT (1) needs a whole number of at least 1")
         return wishes
 
     def _settle(self, threads: Sequence[Thread], wishes: Sequence[Wish], alpha: Array) -> list[Wish]:
