@@ -179,7 +179,8 @@ class DayPlay:
     def failed(self, partner: str) -> None:
         """A negotiation ended in nothing: nothing is promised in it any more, nor ever again."""
         self.promised.pop(partner, None)
-        self.threads[partner].ended = True
+        if partner in self.threads:
+            self.threads[partner].ended = True
 
     def _relative(self, offer: Offer) -> tuple[int, int, int]:
         q, t, p = offer
