@@ -129,7 +129,9 @@ def deals(draw: st.DrawFn, day: DayState) -> list[tuple[Role, Offer]]:
     return draw(st.lists(st.tuples(role, offer), max_size=4))
 
 
-def reference(day: DayState, signed: Sequence[tuple[Role, Offer]], H: int = 40) -> tuple[list[float], list[float], float]:
+def reference(
+    day: DayState, signed: Sequence[tuple[Role, Offer]], H: int = 40
+) -> tuple[list[float], list[float], float]:
     """Spec §4 line by line, one day after the other: (C − …)[d], min S[d], free money, none of them clamped."""
     L, T, t = day.n_lines, day.n_steps, day.current_step
     q_in, q_out = [0] * (H + 1), [0] * (H + 1)
