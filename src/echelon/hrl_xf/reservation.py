@@ -82,8 +82,9 @@ class Reservations:
         offers = [w.offer for w in wishes if w.offer is not None]
         if not offers:
             return True
-        first = self.view()
-        if not self.layer.allows(first.take(np.zeros(len(offers), np.int64)), np.array(offers)).all():
+        first, asked = self.view(), np.array(offers)
+        legal = (asked >= self.issues[:, ::2]) & (asked <= self.issues[:, 1::2])
+        if not (legal.all() and self.layer.allows(first.take(np.zeros(len(offers), np.int64)), asked).all()):
             return False
         before = self._ledger
         self.hold(offers)
