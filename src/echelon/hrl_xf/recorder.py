@@ -9,6 +9,7 @@ from typing import Any
 from msgspec import Struct
 from negmas import ResponseType
 
+from echelon.hrl_xf.dawn_reader import DawnReader
 from echelon.hrl_xf.schema import (
     AgentInitialized,
     AgentInitializedEntry,
@@ -33,12 +34,11 @@ from echelon.hrl_xf.schema import (
     Offer,
     Role,
 )
-from echelon.hrl_xf.state_builder import DayReader, OffersMemory
+from echelon.hrl_xf.state_builder import OffersMemory
 
 _SERIES = ("balance", "inventory_input", "inventory_output", "profit", "productivity")
 REJECT, ACCEPT = ResponseType.REJECT_OFFER, ResponseType.ACCEPT_OFFER
 _NOT_YET = (ResponseType.WAIT, ResponseType.NO_RESPONSE)
-
 _version = cache(version)
 
 
@@ -75,6 +75,9 @@ class Recorder:
     def __init__(self, otherwise: Asked) -> None:
         """`otherwise` says who gave an answer that came from neither `first_proposals` nor `counter_all`."""
         self.entries: list[Entry] = []
+        self._closed_days: list[DayClosed] = []
+        self._answers: dict[Answer, int] = {"ACCEPT": 0, "REJECT": 0, "END": 0}
+        self._all_deals = 0
         self.failures = 0
         self.first_failure = ""
         self._otherwise: Asked = otherwise
@@ -83,8 +86,7 @@ class Recorder:
         self._world: Any = None
         self._me = ""
         self._rounds = 0
-        self._initial_balance = 0.0
-        self._reader: DayReader
+        self._reader: DawnReader
         self._offers = OffersMemory()
         self._threads: dict[str, Thread] = {}
         self._calls = 0
@@ -129,8 +131,7 @@ class Recorder:
     def _begin(self, agent: Any) -> None:
         awi = agent.awi
         self._awi, self._world, self._me = awi, awi._world, awi.agent.id
-        self._initial_balance = float(awi.current_balance)
-        self._reader = DayReader(awi, self._initial_balance)
+        self._reader = DawnReader(awi)
         self.entries.append(AgentInitializedEntry(day=awi.current_step, data=_initialized(agent, awi)))
 
     def _issues(self, role: Role, issues: Issues | None) -> Issues:
@@ -159,13 +160,14 @@ class Recorder:
             inventory_input,
             inventory_output,
             *self._executed,
-            productivity=float(world._productivity[me]),
-            shortfall_penalty=float(world._shortfall_penalty[me]),
-            shortfall_quantity=int(world._shortfall_quantity[me]),
-            storage_cost=float(world._storage_cost[me]),
-            disposal_cost=float(world._disposal_cost[me]),
-            profit=float(profits[-1]) if len(profits) > self._day else 0.0,
+            float(world._productivity[me]),
+            float(world._shortfall_penalty[me]),
+            int(world._shortfall_quantity[me]),
+            float(world._storage_cost[me]),
+            float(world._disposal_cost[me]),
+            float(profits[-1]) if len(profits) > self._day else 0.0,
         )
+        self._closed_days.append(closed)
         self.entries.append(DayClosedEntry(day=self._day, data=closed))
 
     # -- decisions --
@@ -195,6 +197,7 @@ class Recorder:
             counter,
             self._deals,
         )
+        self._answers[answer] += 1
         self.entries.append(DecisionEntry(day=self._day, data=decision))
         return decision
 
@@ -237,10 +240,14 @@ class Recorder:
 
     def proposed(self, partner: str, state: Any, outcome: Any) -> None:
         """A proposal left for the partner: an opening, or the second half of a rejection."""
-        if outcome is None:
-            self._deliver(partner, state, "END", None)
-        else:
+        pending = self._threads[partner].pending
+        if outcome is not None and pending is not None and pending.counter_offer == outcome:
+            self._threads[partner].pending = None
+            pending.sent = True
+        elif outcome is not None:
             self._deliver(partner, state, "REJECT", _offer(outcome))
+        else:
+            self._deliver(partner, state, "END", None)
 
     def _deliver(self, partner: str, state: Any, answer: Answer, counter: Offer | None) -> None:
         thread = self._threads[partner]
@@ -256,25 +263,25 @@ class Recorder:
 
     # -- results of negotiations --
 
-    def _closed(self, annotation: Any) -> tuple[str, Thread]:
-        """The thread that has ended, and whose it was."""
-        seller, buyer = annotation["seller"], annotation["buyer"]
-        partner: str = seller if buyer == self._me else buyer
-        thread = self._threads[partner]
-        thread.open = False
-        return partner, thread
+    def _partner(self, annotation: Any) -> str:
+        buyer: str = annotation["buyer"]
+        return annotation["seller"] if buyer == self._me else buyer
 
     def agreed(self, contract: Any) -> None:
         agreement = contract.agreement
         deal = (int(agreement["quantity"]), int(agreement["time"]), int(agreement["unit_price"]))
-        partner, thread = self._closed(contract.annotation)
-        step = contract.mechanism_state.step
-        data = NegotiationSuccess(thread.mechanism_id, partner, thread.role, deal, step)
+        partner = self._partner(contract.annotation)
+        thread = self._threads[partner]
+        thread.open = False
+        data = NegotiationSuccess(thread.mechanism_id, partner, thread.role, deal, contract.mechanism_state.step)
         self.entries.append(NegotiationSuccessEntry(day=self._day, data=data))
         self._deals += 1
+        self._all_deals += 1
 
     def failed(self, annotation: Any, state: Any) -> None:
-        partner, thread = self._closed(annotation)
+        partner = self._partner(annotation)
+        thread = self._threads[partner]
+        thread.open = False
         data = NegotiationFailure(thread.mechanism_id, partner, thread.role, state.step, bool(state.timedout))
         self.entries.append(NegotiationFailureEntry(day=self._day, data=data))
 
@@ -286,25 +293,16 @@ class Recorder:
             awi = self._awi
             balance, (inputs, outputs) = awi.current_balance, awi.current_inventory
             self._close_day(float(balance), int(inputs), int(outputs))
-        closed: list[DayClosed] = []
-        answers = {"ACCEPT": 0, "REJECT": 0, "END": 0}
-        deals = 0
-        for entry in self.entries:
-            kind = type(entry)
-            if kind is DecisionEntry:
-                answers[entry.data.answer] += 1  # type: ignore[union-attr]
-            elif kind is NegotiationSuccessEntry:
-                deals += 1
-            elif kind is DayClosedEntry:
-                closed.append(entry.data)  # type: ignore[arg-type]
+        closed, answers = self._closed_days, self._answers
+        score = closed[-1].balance / self._reader.initial_balance if closed and self._reader.initial_balance else 0.0
         stats = LogStats(
             days=len(closed),
             decisions=sum(answers.values()),
             accepts=answers["ACCEPT"],
             rejects=answers["REJECT"],
             ends=answers["END"],
-            deals=deals,
-            final_score=closed[-1].balance / self._initial_balance if closed and self._initial_balance else 0.0,
+            deals=self._all_deals,
+            final_score=score,
             tracker_failures=self.failures,
             first_tracker_failure=self.first_failure,
         )

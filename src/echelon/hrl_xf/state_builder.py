@@ -25,8 +25,7 @@ class OffersMemory:
 
     def saw(self, role: Role, offer: tuple[int, int, int], round_: int, rounds: int) -> None:
         """Note an offer that a partner made to this agent in its role."""
-        quantity, time, price = offer
-        seen = SeenOffer(int(time), int(quantity), int(price), round_, rounds)
+        seen = SeenOffer(int(offer[1]), int(offer[0]), int(offer[2]), round_, rounds)
         (self._buy if role == "buyer" else self._sell).append(seen)
 
     def take(self) -> OffersSnapshot:
@@ -44,10 +43,8 @@ def issues_of(issues: Any) -> Issues | None:
     return Issues((q.min_value, q.max_value), (t.min_value, t.max_value), (p.min_value, p.max_value))
 
 
-def _by_days_ahead(
-    exogenous: float, today: dict[str, Any], future: dict[int, dict[str, Any]], step: int, row: list[Any]
-) -> list[Any]:
-    row[0] = exogenous + sum(today.values()) if today else exogenous
+def _by_days_ahead(today: dict[str, Any], future: dict[int, dict[str, Any]], step: int, row: list[Any]) -> list[Any]:
+    row[0] += sum(today.values())
     for day, partners in future.items():
         row[day - step] += sum(partners.values())
     return row
@@ -56,89 +53,62 @@ def _by_days_ahead(
 def commitments_of(awi: Any) -> Commitments:
     """Signed and open contracts by days ahead, today's exogenous contract included."""
     step = awi.current_step
-    exogenous_in = int(awi.current_exogenous_input_quantity), float(awi.current_exogenous_input_price)
-    exogenous_out = int(awi.current_exogenous_output_quantity), float(awi.current_exogenous_output_price)
-    return _commitments(awi, step, min(awi.horizon, awi.n_steps - 1 - step), exogenous_in, exogenous_out)
-
-
-def _commitments(
-    awi: Any, step: int, later: int, exogenous_in: tuple[int, float], exogenous_out: tuple[int, float]
-) -> Commitments:
-    """`later` is how many days after today count; exogenous contracts are given as (quantity, total price)."""
-    (q_in, payable), (q_out, receivable) = exogenous_in, exogenous_out
-    n = later + 1
+    later = min(awi.horizon, awi.n_steps - 1 - step)
+    no_pieces, no_money = [0] * later, [0.0] * later
+    q_in = [int(awi.current_exogenous_input_quantity), *no_pieces]
+    q_out = [int(awi.current_exogenous_output_quantity), *no_pieces]
+    payables = [float(awi.current_exogenous_input_price), *no_money]
+    receivables = [float(awi.current_exogenous_output_price), *no_money]
     return Commitments(
-        _by_days_ahead(q_in, awi.supplies, awi.future_supplies, step, [0] * n),
-        _by_days_ahead(q_out, awi.sales, awi.future_sales, step, [0] * n),
-        _by_days_ahead(payable, awi.supplies_cost, awi.future_supplies_cost, step, [0.0] * n),
-        _by_days_ahead(receivable, awi.sales_cost, awi.future_sales_cost, step, [0.0] * n),
+        _by_days_ahead(awi.supplies, awi.future_supplies, step, q_in),
+        _by_days_ahead(awi.sales, awi.future_sales, step, q_out),
+        _by_days_ahead(awi.supplies_cost, awi.future_supplies_cost, step, payables),
+        _by_days_ahead(awi.sales_cost, awi.future_sales_cost, step, receivables),
     )
 
 
-class DayReader:
-    """Reads the days of one agent from its world interface; what stays as it is all along is read once."""
-
-    def __init__(self, awi: Any, initial_balance: float) -> None:
-        profile = awi.profile
-        self._awi = awi
-        self._initial_balance = initial_balance
-        self._n_steps, self._horizon = awi.n_steps, awi.horizon
-        self._n_lines, self._cost = int(profile.n_lines), float(profile.cost)
-        self._input, self._output = profile.input_product, profile.output_product
-        self._level, self._n_products = awi.level, awi.n_products
-        self._buys, self._sells = not awi.is_first_level, not awi.is_last_level
-        self._n_suppliers = len(awi.my_suppliers) if self._buys else 0
-        self._n_consumers = len(awi.my_consumers) if self._sells else 0
-
-    def read(self, offers: OffersSnapshot) -> DayState:
-        """Everything the agent knows now; call it at dawn, in `before_step`."""
-        awi, initial_balance = self._awi, self._initial_balance
-        step = awi.current_step
-        balance = float(awi.current_balance)
-        prices = np.asarray(awi.trading_prices, np.float64).tolist()
-        q_in, p_in = int(awi.current_exogenous_input_quantity), float(awi.current_exogenous_input_price)
-        q_out, p_out = int(awi.current_exogenous_output_quantity), float(awi.current_exogenous_output_price)
-        later = min(self._horizon, self._n_steps - 1 - step)
-        return DayState(  # by position, in the schema's order: 33 names cost more than all that is read
-            step,
-            self._n_steps,
-            balance,
-            initial_balance,
-            balance / initial_balance if initial_balance else 0.0,
-            int(awi.current_inventory_input),
-            int(awi.current_inventory_output),
-            prices[self._input],
-            prices[self._output],
-            prices,
-            self._n_lines,
-            self._horizon,
-            self._cost,
-            _commitments(awi, step, later, (q_in, p_in), (q_out, p_out)),
-            self._level,
-            self._input,
-            self._output,
-            self._n_products,
-            self._n_suppliers,
-            self._n_consumers,
-            int(awi.needed_supplies),
-            int(awi.needed_sales),
-            q_in,
-            p_in,
-            q_out,
-            p_out,
-            float(awi.current_shortfall_penalty),
-            float(awi.current_storage_cost),
-            float(awi.current_disposal_cost),
-            bool(awi.is_bankrupt()),
-            issues_of(awi.current_input_issues) if self._buys else None,
-            issues_of(awi.current_output_issues) if self._sells else None,
-            offers,
-        )
-
-
 def day_state(awi: Any, initial_balance: float, offers: OffersSnapshot) -> DayState:
-    """Everything the agent knows now, read once; who reads every day keeps a `DayReader`."""
-    return DayReader(awi, initial_balance).read(offers)
+    """Everything the agent knows now; call it at dawn, in `before_step`."""
+    profile = awi.profile
+    prices = [float(p) for p in awi.trading_prices]
+    input_product, output_product = profile.input_product, profile.output_product
+    balance = float(awi.current_balance)
+    first, last = awi.is_first_level, awi.is_last_level
+    return DayState(
+        current_step=awi.current_step,
+        n_steps=awi.n_steps,
+        balance=balance,
+        initial_balance=initial_balance,
+        score=balance / initial_balance if initial_balance else 0.0,
+        inventory_input=int(awi.current_inventory_input),
+        inventory_output=int(awi.current_inventory_output),
+        spot_price_in=prices[input_product],
+        spot_price_out=prices[output_product],
+        trading_prices=prices,
+        n_lines=int(profile.n_lines),
+        horizon=awi.horizon,
+        production_cost=float(profile.cost),
+        commitments=commitments_of(awi),
+        level=awi.level,
+        my_input_product=input_product,
+        my_output_product=output_product,
+        n_products=awi.n_products,
+        n_suppliers=0 if first else len(awi.my_suppliers),
+        n_consumers=0 if last else len(awi.my_consumers),
+        needed_supplies=int(awi.needed_supplies),
+        needed_sales=int(awi.needed_sales),
+        exogenous_input_quantity=int(awi.current_exogenous_input_quantity),
+        exogenous_input_price=float(awi.current_exogenous_input_price),
+        exogenous_output_quantity=int(awi.current_exogenous_output_quantity),
+        exogenous_output_price=float(awi.current_exogenous_output_price),
+        shortfall_penalty=float(awi.current_shortfall_penalty),
+        storage_cost=float(awi.current_storage_cost),
+        disposal_cost=float(awi.current_disposal_cost),
+        is_bankrupt=bool(awi.is_bankrupt()),
+        buy_issues=None if first else issues_of(awi.current_input_issues),
+        sell_issues=None if last else issues_of(awi.current_output_issues),
+        offers_snapshot=offers,
+    )
 
 
 P_MAX = 50.0

@@ -47,9 +47,7 @@ _dusk = _recorded(Recorder.dusk)
 _opened = _recorded(Recorder.opened)
 _answered = _recorded(Recorder.answered)
 _responded = _recorded(Recorder.responded)
-_proposed = _recorded(Recorder.proposed)
 _agreed = _recorded(Recorder.agreed)
-_failed = _recorded(Recorder.failed)
 
 
 class TrackedAgent:
@@ -76,7 +74,11 @@ def _days_and_results(cls: type[Any]) -> Methods:
         own_success(self, contract, mechanism)
 
     def on_negotiation_failure(self: Any, partners: Any, annotation: Any, mechanism: Any, state: Any) -> None:
-        _failed(self.echelon_recorder, annotation, state)
+        recorder = self.echelon_recorder
+        try:
+            recorder.failed(annotation, state)
+        except Exception:  # noqa: BLE001 - the world must go on whatever the recorder does
+            recorder.count_failure(traceback.format_exc())
         own_failure(self, partners, annotation, mechanism, state)
 
     return _by_name(before_step, step, on_negotiation_success, on_negotiation_failure)
@@ -95,7 +97,10 @@ def _answers(cls: type[Any]) -> Methods:
             offer = own_propose(self, negotiator_id, state, *args, **kwargs)
         finally:
             recorder.asking = False
-        _proposed(recorder, negotiator_id, state, offer)
+        try:
+            recorder.proposed(negotiator_id, state, offer)
+        except Exception:  # noqa: BLE001 - the world must go on whatever the recorder does
+            recorder.count_failure(traceback.format_exc())
         return offer
 
     def respond(self: Any, negotiator_id: str, state: Any, *args: Any, **kwargs: Any) -> Any:
