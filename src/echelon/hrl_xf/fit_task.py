@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from echelon.hrl_xf.day_batch import Ints
+from echelon.hrl_xf.devices import device_of_layer, on_device
 from echelon.hrl_xf.layer_files import Layer
 
 Sums = dict[str, tuple[float, float]]
@@ -109,9 +110,10 @@ def measure(
     """The means over a whole source, without learning."""
     total: dict[str, list[float]] = {}
     layer.eval()
+    device = device_of_layer(layer)
     with torch.no_grad():
         for at in source.epoch(batch_size, None):
-            add_sums(total, loss(layer, source.load(at))[1])
+            add_sums(total, loss(layer, on_device(source.load(at), device))[1])
     return mean_of(total)
 
 

@@ -24,6 +24,7 @@ import numpy as np
 import torch
 
 from echelon.hrl_xf.day_batch import FEATURE_VERSION
+from echelon.hrl_xf.devices import device_of_layer, on_device
 from echelon.hrl_xf.fit_task import EpochReport, FitSettings, Task, add_sums, mean_of, measure
 from echelon.hrl_xf.layer_files import LayerFileError, fit_weights
 from echelon.runtime.checkpoint import Checkpoint, CheckpointError, latest, load_checkpoint, save_checkpoint
@@ -60,8 +61,11 @@ class _Fit:
     def __init__(self, task: Task, settings: FitSettings, folder: Path) -> None:
         self.task, self.settings = task, settings
         self.epochs_dir, self.partial_dir = folder / task.name, folder / f".{task.name}-partial"
-        parameters = task.layer.parameters()
-        self.optimiser = torch.optim.AdamW(parameters, settings.lr, weight_decay=settings.weight_decay, fused=True)
+        self.device = device_of_layer(task.layer)
+        self.optimiser = torch.optim.AdamW(
+            task.layer.parameters(), settings.lr, weight_decay=settings.weight_decay,
+            fused=self.device.type in ("cpu", "cuda", "mps"),
+        )  # fmt: skip
         self.progress = _Progress()
 
     # -- checkpoints
@@ -151,7 +155,7 @@ class _Fit:
                 self._save_partial()
                 return None
             begun = time.perf_counter()
-            batch = task.train.load(batches[number])
+            batch = on_device(task.train.load(batches[number]), self.device)
             loading += time.perf_counter() - begun
             self._step(batch)
             progress.batch = number + 1

@@ -93,8 +93,8 @@ def read_layer(path: str | Path) -> tuple[dict[str, str], dict[str, Tensor]]:
     return metadata, tensors
 
 
-def load_layer(kind: type[L], path: str | Path) -> L:
-    """The layer in a file, ready for use (`eval`)."""
+def load_layer(kind: type[L], path: str | Path, device: torch.device | str = "cpu") -> L:
+    """The layer in a file, ready for use (`eval`) on a device."""
     metadata, tensors = read_layer(path)
     where = layer_path(path)
     if metadata["class"] != kind.__name__:
@@ -106,7 +106,7 @@ def load_layer(kind: type[L], path: str | Path) -> L:
             f"{where} has options {metadata['options']} that make no {kind.__name__}: {error}"
         ) from error
     fit_weights(layer, tensors, where)
-    return layer.eval()
+    return layer.to(device).eval()
 
 
 def fit_weights(layer: nn.Module, tensors: Mapping[str, Tensor], where: str | Path) -> None:
