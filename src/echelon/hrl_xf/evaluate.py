@@ -149,8 +149,10 @@ def evaluate_l3(data: TournamentData, split: WorldSplit, options: EvaluateOption
     figures: Figures = {"decisions": _decisions(source)}
     figures["network"] = network_figures(layer, source)
     views: dict[str, View] = {"control: last token only": "last_token", "control: no history": "context"}
+    val = micro.part(split, "val")
+    judge = L3Source(val, layer.mode) if len(val) else None
     for name, view in views.items():
-        figures[name] = network_figures(_control(layer, view, training, epochs, options.seed), source)
+        figures[name] = network_figures(_control(layer, view, (training, judge), epochs, options.seed), source)
     figures["control: most frequent answer"] = frequent_figures(training, source)
     figures["L1"] = _rule_figures(source, chosen, "l1")
     figures["heuristic L3"] = _rule_figures(source, chosen, "heuristic")
@@ -166,13 +168,15 @@ def _decisions(source: L3Source) -> Figures:
     }  # fmt: skip
 
 
-def _control(layer: TemporalDecisionTransformer, view: View, training: L3Source, epochs: int, seed: int) -> Any:
-    """The same network with less to see."""
+def _control(
+    layer: TemporalDecisionTransformer, view: View, parts: tuple[L3Source, L3Source | None], epochs: int, seed: int
+) -> Any:
+    """The same network with less to see, trained as it was: the weights kept are the best by validation."""
     torch.manual_seed(seed)
     control = TemporalDecisionTransformer(**(layer.options | {"view": view})).to(device_of_layer(layer))
     settings = FitSettings(epochs=epochs, batch_size=512, lr=1e-3, seed=seed)
     with tempfile.TemporaryDirectory() as folder:
-        for report in fit(Task("control", control, training, None, l3_loss, "control"), settings, Path(folder)):
+        for report in fit(Task("control", control, *parts, l3_loss, "control"), settings, Path(folder)):
             log.debug("%s", report.line())
     return control.eval()
 

@@ -100,8 +100,8 @@ class EpochReport:
 
 
 def mean_of(sums: Mapping[str, tuple[float, float] | list[float]]) -> dict[str, float]:
-    """Means; NaN where nothing was summed."""
-    return {name: s / n if n else math.nan for name, (s, n) in sums.items()}
+    """Means of what was summed; a name without samples (a head without targets) has none."""
+    return {name: s / n for name, (s, n) in sums.items() if n}
 
 
 def measure(

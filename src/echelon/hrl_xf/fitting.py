@@ -161,15 +161,9 @@ class _Fit:
             progress.batch = number + 1
             samples += len(batches[number])
             if settings.log_every and progress.batch % settings.log_every == 0:
-                losses = mean_of({"loss": progress.sums["loss"]})
-                log.info(
-                    "%s epoch %d batch %d/%d  loss %.4g",
-                    task.name,
-                    progress.epoch,
-                    number + 1,
-                    len(batches),
-                    *losses.values(),
-                )
+                loss = mean_of(progress.sums).get("loss", 0.0)
+                place = task.name, progress.epoch, number + 1, len(batches)
+                log.info("%s epoch %d batch %d/%d  loss %.4g", *place, loss)
             if time.perf_counter() - saved_at >= settings.checkpoint_seconds and progress.batch < len(batches):
                 self._save_partial()
                 saved_at = time.perf_counter()
@@ -206,7 +200,9 @@ class _Fit:
             if has_val and task.val is not None
             else {}
         )
-        judged = (val or train)["loss"]
+        if "loss" not in train:
+            raise ValueError(f"{task.name}: no row of the training split has a target; collect more, or another expert")
+        judged = (val if "loss" in val else train)["loss"]
         is_best = progress.best_loss is None or judged < progress.best_loss
         if is_best:
             progress.best_loss, progress.best_epoch = judged, progress.epoch
