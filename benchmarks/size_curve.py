@@ -137,7 +137,7 @@ def main() -> None:
     parser.add_argument("--output-dir", type=Path, default=Path("runs/size-curve"))
     parser.add_argument("--layers", nargs="+", default=["l2", "l3", "l4"], choices=list(LAYERS))
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1])
-    parser.add_argument("--early-stop", type=int, default=5)
+    parser.add_argument("--early-stop", type=int, default=10)
     for layer, epochs in (("l2", 60), ("l3", 20), ("l4", 20)):
         parser.add_argument(f"--{layer}-epochs", type=int, default=epochs, help="at most")
     for name in ("--val-ratio", "--test-ratio"):

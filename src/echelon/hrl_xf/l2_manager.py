@@ -52,8 +52,8 @@ class GoalOutput:
 class HorizonManagerPPO(Layer):
     """Convolutions over the days ahead, an MLP for the day, one trunk; heads for mean, log_std and value.
 
-    The default size is where validation stops improving: 5,800 / 17,000 / 58,000 parameters gave .361 / .359 / .365
-    (PenguinAgent, 48 logs of 50 days); (32, 64) and 128 are the sizes of the guides.
+    The default size is where validation stops improving (`benchmarks/size_curve.py`, docs/results.md): 2,200 / 5,800 /
+    17,000 / 58,000 / 211,000 parameters gave 2.36 / 1.88 / 1.84 / 1.88 / 1.86. (32, 64) and 128 are the guides' sizes.
     """
 
     def __init__(
