@@ -46,6 +46,8 @@ SIZES: dict[str, list[dict[str, Any]]] = {
 }  # fmt: skip
 LAYERS = {"l2": HorizonManagerPPO, "l3": TemporalDecisionTransformer, "l4": GlobalCoordinator}
 PHASES = {"l2": "l2_bc", "l3": "l3_bc", "l4": "l4_distill"}
+FIGURE = {"l2": "loss", "l3": "loss", "l4": "excess"}
+"""Of L4's loss, nearly all is the teacher's own entropy, the same for every size: shown is what lies above it."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,7 @@ class Point:
     size: dict[str, Any]
     parameters: int
     losses: list[float]
-    """best validation loss of each seed"""
+    """best validation loss of each seed; L4's above its teacher's entropy"""
     epochs: list[int]
     """at which it was reached"""
     seconds: float
@@ -90,7 +92,7 @@ def curve(layer: str, rows: Rows[Any], split: WorldSplit, options: argparse.Name
             parameters = train(layer, size, parts, cfg)
             history = history_of(PHASES[layer], cfg.checkpoints)
             best = min(history, key=lambda epoch: epoch["val"]["loss"])
-            losses.append(best["val"]["loss"])
+            losses.append(best["val"][FIGURE[layer]])
             epochs.append(best["epoch"])
             seconds += [epoch["seconds"] for epoch in history]
         yield Point(layer, size, parameters, losses, epochs, mean(seconds))
@@ -106,9 +108,9 @@ def goals(data: TournamentData, split: WorldSplit, options: argparse.Namespace) 
 
 def show(point: Point) -> None:
     size = ", ".join(f"{name} {value}" for name, value in point.size.items())
-    losses = " ".join(f"{loss:.4f}" for loss in point.losses)
+    losses = " ".join(f"{loss:.4g}" for loss in point.losses)
     print(
-        f"| {point.layer} | {size} | {point.parameters:,} | {mean(point.losses):.4f} | {losses} | "
+        f"| {point.layer} | {size} | {point.parameters:,} | {mean(point.losses):.4g} | {losses} | "
         f"{' '.join(map(str, point.epochs))} | {point.seconds:.2f} |",
         flush=True,
     )
@@ -124,7 +126,7 @@ def draw(points: list[Point], path: Path) -> None:
         axes.plot(x, [mean(point.losses) for point in mine], color="#2a6f97")
         for point in mine:
             axes.plot([point.parameters] * len(point.losses), point.losses, ".", color="#e07a2f")
-        axes.set(title=layer.upper(), xscale="log", xlabel="parameters", ylabel="best validation loss")
+        axes.set(title=layer.upper(), xscale="log", xlabel="parameters", ylabel=f"best validation {FIGURE[layer]}")
         axes.spines[["top", "right"]].set_visible(False)
     figure.savefig(path, metadata={"Date": None})
 
