@@ -69,7 +69,8 @@ class MaskedCategorical:
     def sample(self, generator: torch.Generator | None = None) -> Tensor:
         """By the inverse of the cumulative distribution: one uniform number a row."""
         probs = self.probs.detach()
-        uniform = torch.rand(probs.shape[:-1], generator=generator, dtype=probs.dtype, device=probs.device)
+        source = probs.device if generator is None else generator.device  # one seed, one draw, on any device
+        uniform = torch.rand(probs.shape[:-1], generator=generator, dtype=probs.dtype, device=source).to(probs.device)
         return invert(probs, uniform)
 
     def mode(self) -> Tensor:
