@@ -43,6 +43,7 @@ def training(folder: Path) -> dict[str, Any]:
     phases = [name for name in PHASES if f"{name}/train_loss" in metrics]
     if phases:
         parts = [_phase(name, of_phase(name, metrics)) for name in phases]
+        parts[0]["note"] = "Solid lines are validation, dotted ones training; a dot marks the best epoch by validation."
     else:
         parts = [part for part in (_rounds(metrics), _others(metrics)) if part["plots"]]
     if not parts:
@@ -63,15 +64,20 @@ def _phase(name: str, mine: Mapping[str, Series]) -> dict[str, Any]:
         for colour, metric in enumerate(names):
             validated = f"val_{metric}" in mine
             train = _series(metric if not validated else f"{metric}, training", mine[f"train_{metric}"], colour)
-            series.append(train | {"dotted": validated})
+            series.append(train | ({"dotted": True, "partOf": metric} if validated else {}))
             if validated:
                 val = mine[f"val_{metric}"]
-                best = int(val.values.argmin()) if metric == "loss" else None
-                mark = None if best is None else [int(val.steps[best]), float(val.values[best])]
-                series.append(_series(metric, val, colour) | {"mark": mark})
+                series.append(_series(metric, val, colour) | ({"mark": _lowest(val)} if metric == "loss" else {}))
         plots.append({"title": title, "x_label": "epoch", "series": series})
-    note = "Solid lines are validation, dotted ones training; the dot marks the best epoch by validation."
-    return {"title": PHASES[name], "line": sentence(mine), "note": note, "plots": plots}
+    return {"title": PHASES[name], "line": sentence(mine), "note": "", "plots": plots}
+
+
+def _lowest(series: Series) -> list[float] | None:
+    """Where a curve is lowest; None where it is nowhere a number."""
+    if not np.isfinite(series.values).any():
+        return None
+    at = int(np.nanargmin(series.values))
+    return [int(series.steps[at]), float(series.values[at])]
 
 
 def _rounds(metrics: Mapping[str, Series]) -> dict[str, Any]:

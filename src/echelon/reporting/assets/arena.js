@@ -21,7 +21,7 @@ function drawLevels(container, run) {
   const scopes = ["first", "middle", "last"].filter((scope) => run.standings.some((line) => line.scopes[scope]));
   const every = run.standings.flatMap((line) => scopes.flatMap((scope) => line.scopes[scope] ?? [])).flatMap((x) => [x.low, x.high]);
   const domain = extent(every, [1]);
-  const panels = h("div", { class: "panels" });
+  const panels = h("div", { class: "panels", style: "--panel: 310px" });
   container.append(panels);
   for (const scope of scopes) {
     const rows = run.standings.filter((line) => line.scopes[scope]).map((line) => scoreRow(run, line, scope));
@@ -91,5 +91,5 @@ function drawLosses(container, run) {
     return stackedChart(width, rows, keys, run.causes, "lost, as a share of the initial balance");
   });
   controls.append(choice("seats", scopeChoices(Object.keys(run.losses)), "all", (value) => { state.scope = value; redraw(); }));
-  container.append(swatches(keys.map((key, k) => [run.causes[key], colour(k)])));
+  container.append(swatches(keys.map((key, k) => [run.causes[key], causeColour(k)])));
 }

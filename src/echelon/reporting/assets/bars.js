@@ -18,13 +18,13 @@ function explain(node, row, lines) {
 function whiskerChart(width, rows, options) {
   const { kind = "bar", origin = 0, label = "", signed = false } = options;
   const room = options.room ?? labelRoom(rows.map((row) => row.label), width);
-  const side = options.values === false ? 16 : 150;
+  const side = options.values === false ? 16 : signed ? 172 : 150;
   const height = rows.length * ROW + 48;
   const domain = options.domain ?? extent(rows.flatMap((row) => [row.low, row.high, row.mean]), [origin]);
   const X = linear(domain[0], domain[1], room, width - side);
   const bottom = rows.length * ROW + 6;
   const root = plot(width, height, options.title ?? label);
-  root.append(xAxis(X, domain, 2, bottom, { label, count: Math.max(3, Math.floor((width - room) / 120)), zero: origin }));
+  root.append(xAxis(X, domain, 2, bottom, { label, count: Math.max(4, Math.floor((width - room - side) / 110)), zero: origin }));
   root.append(s("line", { class: "zero", x1: X(origin), x2: X(origin), y1: 2, y2: bottom }));
   rows.forEach((row, i) => {
     const y = 6 + i * ROW + ROW / 2 - 1;
@@ -69,7 +69,7 @@ function stackedChart(width, rows, keys, names, label) {
       const from = value < 0 ? (left += value) : right;
       if (value > 0) right += value;
       const size = Math.abs(X(value) - X(0));
-      const box = s("rect", { x: X(from), width: size, y: y - 9, height: 18, style: `fill:${colour(k)}` });
+      const box = s("rect", { x: X(from), width: size, y: y - 9, height: 18, style: `fill:${causeColour(k)}` });
       root.append(explain(box, row, [`${names[key]}: ${fixed(value, 4, true)}`]));
     });
     const total = fixed(sides[i][0] + sides[i][1], 3, true);
@@ -77,6 +77,11 @@ function stackedChart(width, rows, keys, names, label) {
   });
   root.append(s("line", { class: "zero", x1: X(0), x2: X(0), y1: 2, y2: bottom }));
   return root;
+}
+
+// Causes have colours of their own, so that none is taken for a competitor.
+function causeColour(number) {
+  return `var(--k${number % 6})`;
 }
 
 function swatches(entries) {
@@ -91,7 +96,8 @@ function shareChart(width, groups, title) {
   const [left, top, bottom] = [46, 12, 210];
   const most = Math.max(0.01, ...series.flatMap((name) => Object.values(groups[name])));
   const Y = linear(0, most, bottom, top);
-  const root = plot(width, bottom + 44, title);
+  const wraps = categories.some((name) => breakInTwo(name, (width - left - 6) / categories.length / 6.6)[1]);
+  const root = plot(width, bottom + (wraps ? 44 : 28), title);
   root.append(yAxis(Y, [0, most], left, width - 6, { format: (value) => `${Math.round(value * 100)} %` }));
   const step = (width - left - 6) / categories.length;
   categories.forEach((category, c) => {

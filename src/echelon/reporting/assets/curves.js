@@ -20,8 +20,15 @@ function drawPlots(panels, plots) {
     const panel = h("div", {}, h("h4", {}, title));
     panels.append(panel);
     const lines = series.map((line) => ({ ...line, colour: colour(line.colour), dash: line.colour >= COLOURS ? "7 4" : null }));
-    lineFigure(panel, lines, { x_label, title, height: 240 });
+    lineFigure(panel, lines, { x_label, title, height: 240, log: fallsFar(lines) });
   }
+}
+
+// Losses that begin a hundred times as high as they end are read by powers of ten.
+function fallsFar(lines) {
+  const values = lines.flatMap((line) => line.y).filter((value) => value !== null);
+  const [low, high] = [Math.min(...values), Math.max(...values)];
+  return values.length > 2 && low > 0 && high > 1 && high / low > 30;
 }
 
 function drawShares(container, run) {

@@ -2,15 +2,16 @@
 const LEFT = 58;
 
 // series: {name, colour, dash, x, y, low, high, dotted, mark, step}
-function lineChart(width, series, { x_label = "", y_label = "", title = "", height = 270, including = [], dots = false } = {}) {
+function lineChart(width, series, { x_label = "", y_label = "", title = "", height = 270, including = [], dots = false, whole = true, log = false } = {}) {
   const [top, bottom, right] = [24, height - 42, width - 12];
   const xs = extent(series.flatMap((line) => line.x), [], 0);
-  const ys = extent(series.flatMap((line) => [...line.y, ...(line.low ?? []), ...(line.high ?? [])]), including, 0.04);
+  const values = series.flatMap((line) => [...line.y, ...(line.low ?? []), ...(line.high ?? [])]).filter((v) => v !== null);
+  const ys = log ? [Math.min(...values) / 1.1, Math.max(...values) * 1.1] : extent(values, including, 0.04);
   const X = linear(xs[0], xs[1], LEFT, right);
-  const Y = linear(ys[0], ys[1], bottom, top);
+  const Y = (log ? logarithmic : linear)(ys[0], ys[1], bottom, top);
   const root = plot(width, height, title || y_label);
-  root.append(yAxis(Y, ys, LEFT, right, { label: y_label }));
-  root.append(xAxis(X, xs, bottom, bottom, { label: x_label, count: Math.max(3, Math.floor(width / 110)) }));
+  root.append(yAxis(Y, ys, LEFT, right, { label: y_label, log }));
+  root.append(xAxis(X, xs, bottom, bottom, { label: x_label, whole, count: Math.max(3, Math.floor(width / 110)) }));
   root.append(s("line", { class: "axis", x1: LEFT, x2: right, y1: bottom, y2: bottom }));
   for (const line of series) if (line.low) root.append(s("path", { class: "band", d: bandPath(line, X, Y), style: `fill:${line.colour}` }));
   for (const line of series) {
@@ -80,7 +81,7 @@ function readUnderPointer(root, series, X, { top, bottom, right, x_label }) {
 
 // A legend whose buttons hide and show lines; `hidden` is a set of names that outlives a redrawing.
 function legend(series, hidden, redraw) {
-  const names = [...new Map(series.map((line) => [line.name, line])).values()];
+  const names = series.filter((line) => !line.partOf);
   return h("div", { class: "legend", role: "group", "aria-label": "Lines shown" }, names.map((line) => {
     const swatch = line.dash || line.dotted
       ? h("span", { class: "swatch dash", style: `border-color:${line.colour}` })
@@ -98,8 +99,8 @@ function legend(series, hidden, redraw) {
 function lineFigure(container, series, options) {
   const hidden = new Set();
   const redraw = responsive(container, (width) => {
-    const shown = series.filter((line) => !hidden.has(line.name));
+    const shown = series.filter((line) => !hidden.has(line.partOf ?? line.name));
     return shown.length ? lineChart(width, shown, options) : h("p", { class: "help" }, "All lines are hidden.");
   });
-  if (series.length > 1 || options.legend) container.append(legend(series, hidden, redraw));
+  if (series.filter((line) => !line.partOf).length > 1 || options.legend) container.append(legend(series, hidden, redraw));
 }

@@ -9,7 +9,7 @@ function drawThread(container, log, day, thread) {
     h("h4", { style: "margin-top:0" }, `${log.competitor} ${thread.s ? "sells to" : "buys from"} ${partner}, day ${day.day + 1}`),
     h("p", { class: "help" }, `Allowed: ${q0}–${q1} pieces, days ${t0 + 1}–${t1 + 1}, prices ${p0}–${p1}.`),
   );
-  const panels = h("div", { class: "panels" });
+  const panels = h("div", { class: "panels", style: "--panel: 300px" });
   container.append(panels);
   path(panels, thread, log, "Price", 2, [p0, p1]);
   path(panels, thread, log, "Quantity", 0, [0]);
