@@ -6,6 +6,7 @@ import csv
 import json
 import signal
 import subprocess
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -65,9 +66,13 @@ def test_everything_that_is_promised_is_there(reference: Path) -> None:
     by_world: dict[int, set[str]] = {}
     for record in records(reference).values():
         by_world.setdefault(record["index"], set()).add(record["digest"])
-        assert len(record["seats"]) == record["levels"]
+        assert [seat["level"] for seat in record["seats"]] == [record["index"] % record["levels"]]
         assert all(len(seat["balance"]) == record["days"] == 5 for seat in record["seats"])
     assert [len(digests) for digests in by_world.values()] == [1, 1, 1]
+    levels = {record["index"]: record["seats"][0]["place"] for record in records(reference).values()}
+    for line in table["competitors"]:
+        by_level = {scope: score["worlds"] for scope, score in line["scores"].items() if scope != "all"}
+        assert by_level == Counter(levels.values()), "each world counts in the table of the level it was played on"
 
 
 def test_parallel_equals_serial(reference: Path, tmp_path: Path) -> None:

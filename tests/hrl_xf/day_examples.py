@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -126,6 +127,31 @@ def deals(draw: st.DrawFn, day: DayState) -> list[tuple[Role, Offer]]:
     offer = st.tuples(st.integers(1, 30), st.integers(day.current_step, last), st.integers(1, 60))
     role: st.SearchStrategy[Role] = st.sampled_from(("buyer", "seller"))
     return draw(st.lists(st.tuples(role, offer), max_size=4))
+
+
+def reference(
+    day: DayState, signed: Sequence[tuple[Role, Offer]], H: int = 40
+) -> tuple[list[float], list[float], float]:
+    """Spec §4 line by line, one day after the other: (C − …)[d], min S[d], free money, none of them clamped."""
+    L, T, t = day.n_lines, day.n_steps, day.current_step
+    q_in, q_out = [0] * (H + 1), [0] * (H + 1)
+    q_in[: len(day.commitments.Q_in)], q_out[: len(day.commitments.Q_out)] = day.commitments.Q_in, day.commitments.Q_out
+    owed = sum(day.commitments.Payables)
+    for role, (q, time, p) in signed:
+        (q_in if role == "buyer" else q_out)[time - t] += q
+        owed += q * p if role == "buyer" else 0
+    backlog = [day.inventory_input]
+    for k in range(H + 1):
+        backlog.append(max(0, backlog[k] + q_in[k] - L))
+    buy = [float(L * max(0, T - (t + d)) - backlog[d] - sum(q_in[d:])) for d in range(H + 1)]
+    material, product, S = day.inventory_input, day.inventory_output, []
+    for k in range(H + 1):
+        material += q_in[k]
+        made = min(material, L) if t + k < T else 0
+        material, product = material - made, product + made - q_out[k]
+        S.append(product)
+    sell = [float(min(S[d:])) for d in range(H + 1)]
+    return buy, sell, day.balance - 0.1 * day.initial_balance - owed
 
 
 def same_bits(a: Any, b: Any) -> bool:

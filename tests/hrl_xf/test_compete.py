@@ -55,7 +55,7 @@ def test_other_worlds_in_the_same_folder_are_refused(arena: Path) -> None:
     with pytest.raises(OptionsDiffer, match="steps: 5 → 6"):
         run(replace(small(arena), steps=6))
     with pytest.raises(OptionsDiffer, match="seats"):
-        run(replace(small(arena), seats="one"))
+        run(replace(small(arena), seats="each-level"))
 
 
 def test_a_folder_that_is_no_arena_is_refused(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from echelon.hrl_xf import l1_safety
 from echelon.hrl_xf.day_batch import Ledger, day_batch, issue_bounds
 from echelon.hrl_xf.l1_safety import L1Output, L1SafetyLayer, compute_l1_baseline, compute_l1_baseline_offline
 from echelon.hrl_xf.schema import Answer, DayState, Issues, Offer, Role
-from tests.hrl_xf.day_examples import a_day, commitments, days, deals, issues, same_bits
+from tests.hrl_xf.day_examples import a_day, commitments, days, deals, issues, reference, same_bits
 
 LAYER = L1SafetyLayer()
 NEG_INF = float("-inf")
@@ -233,29 +233,6 @@ def test_the_baseline_is_its_own_clip(role: Role) -> None:
 
 
 # -- whatever the day --
-
-
-def reference(day: DayState, signed: list[tuple[Role, Offer]], H: int = 40) -> tuple[list[float], list[float], float]:
-    """Spec §4 line by line, one day after the other: (C − …)[d], min S[d], free money, none of them clamped."""
-    L, T, t = day.n_lines, day.n_steps, day.current_step
-    q_in, q_out = [0] * (H + 1), [0] * (H + 1)
-    q_in[: len(day.commitments.Q_in)], q_out[: len(day.commitments.Q_out)] = day.commitments.Q_in, day.commitments.Q_out
-    owed = sum(day.commitments.Payables)
-    for role, (q, time, p) in signed:
-        (q_in if role == "buyer" else q_out)[time - t] += q
-        owed += q * p if role == "buyer" else 0
-    backlog = [day.inventory_input]
-    for k in range(H + 1):
-        backlog.append(max(0, backlog[k] + q_in[k] - L))
-    buy = [float(L * max(0, T - (t + d)) - backlog[d] - sum(q_in[d:])) for d in range(H + 1)]
-    material, product, S = day.inventory_input, day.inventory_output, []
-    for k in range(H + 1):
-        material += q_in[k]
-        made = min(material, L) if t + k < T else 0
-        material, product = material - made, product + made - q_out[k]
-        S.append(product)
-    sell = [float(min(S[d:])) for d in range(H + 1)]
-    return buy, sell, day.balance - 0.1 * day.initial_balance - owed
 
 
 @settings(max_examples=150, deadline=None)

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from echelon.hrl_xf.arena_seat import Place
 from echelon.hrl_xf.standings import Standings, bootstrap, conduct, standings
 
 from .arena_examples import NO_LOSSES, result, seat
@@ -81,6 +82,19 @@ def test_scores_and_differences_by_hand() -> None:
     assert paired["b", "all"].win_rate == 0.5
     assert paired["b", "last"].win_rate == pytest.approx(0.25), "a tie is half a win; the other world is lost"
     assert paired["c", "all"].worlds == 1
+
+
+def test_by_level_when_each_world_was_played_on_one_level() -> None:
+    """First 1.0 and 0.6, last 2.0 for a; b is .1, .3 better and .4 worse: each world counts on its own level only."""
+    places: tuple[Place, ...] = ("first", "last", "first")
+    scores = {"a": (1.0, 2.0, 0.6), "b": (1.1, 1.6, 0.9)}
+    played = [result(name, i, seat(x, places[i])) for name, mine in scores.items() for i, x in enumerate(mine)]
+    made = standings(played, ["a"], 100)
+    line = next(line for line in made.competitors if line.competitor == "a")
+    by_scope = {scope: (s.worlds, round(s.score.mean, 9)) for scope, s in line.scores.items()}
+    assert by_scope == {"all": (3, 1.2), "first": (2, 0.8), "last": (1, 2.0)}
+    found = {p.scope: (p.worlds, round(p.difference.mean, 9), p.win_rate) for p in made.paired}
+    assert found == {"all": (3, 0.0, 1 / 3), "first": (2, -0.2, 0.0), "last": (1, 0.4, 1.0)}
 
 
 def test_ranks_count_worlds_that_all_have_played_and_ties_share() -> None:

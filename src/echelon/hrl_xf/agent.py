@@ -113,6 +113,10 @@ class LitaAgentHRL(StdSyncAgent):  # type: ignore[misc]
         answers = self._safely(lambda: self._counter_all(offers, states), none)
         return answers or dict.fromkeys(offers, _END)
 
+    def first_offer(self, negotiator_id: str) -> Offer | None:
+        """Where negmas misses a proposal it asks for this: what is promised, and nothing else."""
+        return self._safely(lambda: self._today().promised.get(negotiator_id), None)
+
     def propose(self, negotiator_id: str, state: Any, *args: Any, **kwargs: Any) -> Any:
         self._moment = (state.step, state.relative_time)
         offer = super().propose(negotiator_id, state, *args, **kwargs)
@@ -139,7 +143,7 @@ class LitaAgentHRL(StdSyncAgent):  # type: ignore[misc]
 
     def _first_proposals(self) -> dict[str, Offer | None]:
         play = self._today()
-        names = [name for name in self.negotiators if name in play.threads]
+        names = [name for name in self.negotiators if play.is_open(name)]
         new = [Question(name, None, *self._moment) for name in names if name not in self._opened]
         self._opened.update(question.partner for question in new)
         self._answer(play, new)
@@ -149,8 +153,8 @@ class LitaAgentHRL(StdSyncAgent):  # type: ignore[misc]
         play = self._today()
         asked, kept = [], {}
         for name in {**dict.fromkeys(self.negotiators), **offers}:
-            if name not in play.threads:
-                continue
+            if not play.is_open(name):
+                continue  # `negotiators` holds those that have ended too
             offer = offers.get(name)
             if name not in offers and name in play.promised:
                 kept[name] = Wish(REJECT, play.promised[name])
@@ -159,10 +163,15 @@ class LitaAgentHRL(StdSyncAgent):  # type: ignore[misc]
             else:
                 state, offer = states[name], (int(offer[0]), int(offer[1]), int(offer[2]))
                 asked.append(Question(name, offer, state.step, state.relative_time))
-                rounds = self.negotiators[name][0].nmi.n_steps if name in self.negotiators else 0
-                self._offers.saw(play.threads[name].role, offer, state.step, rounds)
+                self._offers.saw(play.threads[name].role, offer, state.step, self._rounds(name))
         self._opened.update(question.partner for question in asked)
         return {name: _response(wish) for name, wish in {**kept, **self._answer(play, asked)}.items()}
+
+    def _rounds(self, name: str) -> int:
+        """How many rounds a negotiation has; 0 if it has vanished."""
+        negotiator, _ = self.negotiators.get(name, (None, None))
+        nmi = None if negotiator is None else negotiator.nmi
+        return 0 if nmi is None else int(nmi.n_steps)
 
     # -- when something fails --
 
@@ -191,6 +200,20 @@ class LitaAgentHRL(StdSyncAgent):  # type: ignore[misc]
                 _log.error("%s: no answer on day %s", self.id, self.awi.current_step, exc_info=error)
             self.errors += 1
             return otherwise
+
+
+class LitaAgentRules(LitaAgentHRL):
+    """The same agent with nothing learnt: L1 and the heuristics of the other layers. An expert to learn from."""
+
+    def __init__(
+        self,
+        *args: Any,
+        l2: L2Choice = "heuristic",
+        l3: L3Choice = "heuristic",
+        l4: L4Choice = "heuristic",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(*args, l2=l2, l3=l3, l4=l4, **kwargs)
 
 
 def _partner(annotation: Any, me: str) -> str:

@@ -73,7 +73,9 @@ class AgentSpec:
             ) from error
         if not self.shielded:
             return loaded
-        raise SpecError(f"{self.label}: there is no shield yet")
+        from echelon.hrl_xf.shield import shielded  # imports negmas
+
+        return shielded(loaded)
 
     def identity(self) -> dict[str, Any]:
         """What decides how it plays, with a digest of each file its arguments name: one label, one identity."""

@@ -10,7 +10,7 @@ import tyro
 
 from echelon.hrl_xf.options import Flag
 
-Seats = Literal["each-level", "one"]
+Seats = Literal["one", "each-level"]
 
 
 @dataclass(frozen=True)
@@ -37,8 +37,9 @@ class CompeteOptions:
     """days in a world; drawn from 50..200 for each configuration if not given"""
     field: str = "top-2025,top-2024"
     """who plays in the other seats, drawn for each configuration: names and groups as in --against"""
-    seats: Seats = "each-level"
-    """where the competitor sits: one factory on each production level, or one factory, level by level in turn"""
+    seats: Seats = "one"
+    """where the competitor sits: in one factory, level by level in turn from configuration to configuration, or in one
+    on each level of every configuration; then it trades with itself, which is not what a league measures"""
     output_dir: Path = Path("arena_runs/arena")
     """results go here: standings.json, standings.csv, worlds/, failed/"""
     parallelism: str = "loky"

@@ -104,7 +104,10 @@ def configuration(plan: ArenaPlan, index: int) -> ArenaConfiguration:
 
 
 def _focal(seats: Seats, levels: tuple[int, ...], index: int, draw: np.random.Generator) -> tuple[int, ...]:
-    """One factory on each level, or one on the level whose turn it is."""
+    """One factory on the level whose turn it is, or one on each level.
+
+    Levels take turns with the index, so every place of the chain is played about equally often in chains of one length.
+    """
     n_levels = max(levels) + 1
     chosen = [int(draw.choice([i for i, at in enumerate(levels) if at == level])) for level in range(n_levels)]
     return tuple(chosen) if seats == "each-level" else (chosen[index % n_levels],)

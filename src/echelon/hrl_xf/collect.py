@@ -77,7 +77,7 @@ def run(options: CollectOptions) -> int:
 def plan_of(options: CollectOptions) -> TournamentPlan:
     """Turn options into a plan, checking all that can be checked before anything runs."""
     n_workers(options.parallelism)  # raises on a wrong one
-    competitors = roster.field(options.max_top_2025, options.max_top_2024)
+    competitors = options.field
     roster.check_names([*competitors, *options.tracked_agents])
     absent = [name for name in options.tracked_agents if name not in competitors]
     if absent:
@@ -177,7 +177,7 @@ def play_missing(
     worlds: list[PlannedWorld], missing: list[PlannedWorld], options: CollectOptions, output_dir: Path
 ) -> Collected:
     """Play every missing world."""
-    track = options.tracked_agents or tuple(roster.field(options.max_top_2025, options.max_top_2024))
+    track = options.tracked_agents or tuple(name.rsplit(".", 1)[-1] for name in options.field)
     units = [
         Unit(unit_name(w), f"{w.index:05d}", (w, output_dir, track, options.compress), w.summary()) for w in missing
     ]

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from echelon.hrl_xf.day_batch import Bools, Ints, Ledger, day_batch
 from echelon.hrl_xf.goals import GOAL_SIZE, open_goal
-from echelon.hrl_xf.l1_safety import ACCEPT, END, L1Output, L1SafetyLayer
+from echelon.hrl_xf.l1_safety import ACCEPT, END, REJECT, L1Output, L1SafetyLayer
 from echelon.hrl_xf.l2_manager import GoalMaker
 from echelon.hrl_xf.l3_executor import L3Actions, TemporalDecisionTransformer
 from echelon.hrl_xf.l3_history import HistoryCache
@@ -79,6 +79,7 @@ class Thread:
     last_mine: bool = False
     told: list[tuple[int, int, int, bool]] = field(default_factory=list)
     """offers that the cache has not heard of yet"""
+    ended: bool = False
 
     @property
     def role(self) -> Role:
@@ -152,6 +153,11 @@ class DayPlay:
 
     # -- what happens --
 
+    def is_open(self, partner: str) -> bool:
+        """Whether there is a negotiation with the partner that has not ended."""
+        thread = self.threads.get(partner)
+        return thread is not None and not thread.ended
+
     def heard(self, partner: str, offer: Offer) -> None:
         """The partner made an offer; the same one again is no news."""
         thread, seen = self.threads[partner], self._relative(offer)
@@ -167,12 +173,14 @@ class DayPlay:
 
     def signed(self, partner: str, offer: Offer) -> None:
         """A negotiation ended in a deal."""
-        self.promised.pop(partner, None)
+        self.failed(partner)
         self.ledger = self.ledger.with_deal(0, self.threads[partner].role, offer)
 
     def failed(self, partner: str) -> None:
-        """A negotiation ended in nothing."""
+        """A negotiation ended in nothing: nothing is promised in it any more, nor ever again."""
         self.promised.pop(partner, None)
+        if partner in self.threads:
+            self.threads[partner].ended = True
 
     def _relative(self, offer: Offer) -> tuple[int, int, int]:
         q, t, p = offer
@@ -184,7 +192,7 @@ class DayPlay:
         self, questions: Sequence[Question], *, greedy: bool = True, generator: torch.Generator | None = None
     ) -> dict[str, Wish]:
         """All threads of a call: L1 → L4 → L3 → reservation. What is promised in other threads stays promised."""
-        asked = sorted((q for q in questions if q.partner in self.threads), key=lambda q: q.partner)
+        asked = sorted((q for q in questions if self.is_open(q.partner)), key=lambda q: q.partner)
         if not asked:
             return {}
         threads = [self.threads[q.partner] for q in asked]
@@ -283,7 +291,7 @@ class DayPlay:
         return np.stack([offers[:, 0], ratio, offers[:, 2], offers[:, 3]], axis=-1).astype(np.float32)
 
     def _wishes(self, asked: Sequence[Question], actions: L3Actions) -> list[Wish]:
-        """L3's choices as answers; what cannot be one is refused."""
+        """L3's choices as answers. Whatever can be clipped is left to L1; what is no answer at all is an error."""
         K = len(asked)
         if actions.op.shape != (K,) or actions.offer.shape != (K, 3) or not torch.isfinite(actions.log_prob).all():
             raise BadLayerError(f"L3 gave {tuple(actions.op.shape)} answers to {K} threads, or none that is finite")
@@ -291,10 +299,12 @@ class DayPlay:
         for question, op, (q, p, ahead) in zip(asked, actions.op.tolist(), actions.offer.tolist(), strict=True):
             if op == ACCEPT and question.offer is not None:
                 wishes.append(Wish(ACCEPT, question.offer))
-            elif op in (END, ACCEPT) or q < 1:
+            elif op in (END, ACCEPT):
                 wishes.append(NOTHING)
+            elif op == REJECT and q >= 1 and not actions.offer.is_floating_point():
+                wishes.append(Wish(REJECT, (q, self.step + ahead, p)))
             else:
-                wishes.append(Wish(op, (q, self.step + ahead, p)))
+                raise BadLayerError(f"L3 answered {op} with {q} pieces; REJECT (1) needs a whole number of at least 1")
         return wishes
 
     def _settle(self, threads: Sequence[Thread], wishes: Sequence[Wish], alpha: Array) -> list[Wish]:

@@ -20,7 +20,7 @@ from torch.nn import functional
 
 from echelon.hrl_xf.day_batch import Bools, DayBatch
 from echelon.hrl_xf.goals import BUCKETS, GOAL_SIZE, Buckets, goal_mask
-from echelon.hrl_xf.l1_safety import BUY_AT, SELL_AT
+from echelon.hrl_xf.l1_safety import BUY_AT, SELL_AT, L1SafetyLayer
 from echelon.hrl_xf.layer_files import Layer, load_layer
 from echelon.hrl_xf.state_builder import P_MAX, StateBuilder
 
@@ -127,20 +127,39 @@ def _sides(x_role: NDArray[np.float32]) -> Bools:
 
 
 class HeuristicManager:
-    """A goal without learning: today's need, spread over the reachable buckets, at L1's prices."""
+    """A goal without learning, from how the game counts stock: input that lies in stock in the morning can be made into
+    output every day anew, since production does not use it up (design notes). So a factory needs a full day's material
+    once, and hardly any after that.
+
+        hold  = .6 L where the output is negotiated, .9 L where it is sold by exogenous contracts
+        short = max(0, min(sales today, L) − stock − Q_in[0])
+        Q_buy = max(short, [stock < hold and days left > 5] · (L − stock + max(min(sales today, L), .3 L) − Q_in[0]))
+        Q_sell = min(L, Q_safe_sell[0])
+
+    Only what is bought beyond the day's production stays in stock, hence the expected sales in Q_buy. All of it in the
+    first bucket, at L1's prices.
+    """
+
+    HOLD, HOLD_LAST, EXPECTED, LATE = 0.6, 0.9, 0.3, 5
 
     def __init__(self, horizon: int = 40, buckets: Buckets = BUCKETS) -> None:
         self.horizon, self.buckets = horizon, buckets
+        self._l1 = L1SafetyLayer(horizon)
 
     def goals_of_days(self, days: DayBatch) -> NDArray[np.float32]:
-        """Q = max(0, need) · share (shares of reachable buckets, summing to 1), P = 0.95 or 1.05 of spot.  # (N, 16)"""
-        shares = self.buckets.shares * self.buckets.reachable(days)  # (N, 4)
-        shares = shares / np.maximum(shares.sum(axis=1, keepdims=True), 1e-9)
-        need = np.maximum(np.stack([days.needed_supplies, days.needed_sales], axis=-1), 0.0)  # (N, 2)
-        price = np.stack([BUY_AT * days.spot_price_in, SELL_AT * days.spot_price_out], axis=-1)
-        quantity = shares[:, :, None] * need[:, None, :]  # (N, 4, 2)
-        goal = np.stack([quantity, np.broadcast_to(price[:, None, :], quantity.shape)], axis=-1).reshape(-1, GOAL_SIZE)
-        return np.where(goal_mask(days, self.buckets), goal, 0.0).astype(np.float32)
+        """Goals of days as they come at dawn.  # (N, 16)"""
+        L, stock, arriving = days.n_lines, days.inventory_input, days.Q_in[:, 0]
+        sales = np.minimum(days.Q_out[:, 0], L)
+        short = np.maximum(0.0, sales - stock - arriving)
+        hold = np.where(days.can_sell, self.HOLD, self.HOLD_LAST) * L
+        expected = np.where(days.can_sell, np.maximum(sales, self.EXPECTED * L), sales)
+        fills_up = (stock < hold) & (days.n_steps - days.current_step > self.LATE)
+        goal = np.zeros((len(days), GOAL_SIZE // 4, 2, 2))  # bucket, side, [Q, P]
+        goal[:, 0, 0, 0] = np.maximum(short, np.where(fills_up, L - stock + expected - arriving, 0.0))
+        goal[:, 0, 1, 0] = np.minimum(L, self._l1.limits(days).Q_safe_sell[:, 0])
+        goal[:, :, 0, 1] = (BUY_AT * days.spot_price_in)[:, None]
+        goal[:, :, 1, 1] = (SELL_AT * days.spot_price_out)[:, None]
+        return np.where(goal_mask(days, self.buckets), goal.reshape(-1, GOAL_SIZE), 0.0).astype(np.float32)
 
 
 _TRANSFORMS: dict[QTransform, Callable[[Tensor], Tensor]] = {

@@ -94,8 +94,8 @@ class Situation:
     ) -> Situation:
         """Decisions in play: L1's view of the threads, and what the agent knows besides. Days count from today."""
         today = np.stack([np.zeros_like(out.step), out.step, np.zeros_like(out.step)], axis=-1)
-        answers = layer.answer(out, seen[:, [0, 2, 1]] + today, on_table)
         base = layer.baseline_offers(out)
+        answers = layer.answer(out, seen[:, [0, 2, 1]] + today, on_table, base)
         offer = np.where(base.legal[:, None], base.outcome - today, 0)[:, [0, 2, 1]]
         issues = out.issues.copy()
         issues[:, 2:4] -= np.where(issues[:, 1] > 0, out.step, 0)[:, None]

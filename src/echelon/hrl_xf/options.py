@@ -8,6 +8,8 @@ from typing import Annotated, Literal
 
 import tyro
 
+from echelon.hrl_xf import roster
+
 Flag = tyro.conf.FlagCreatePairsOff[bool]
 
 
@@ -28,6 +30,8 @@ class CollectOptions:
     """how many of the best 2025 agents take part"""
     max_top_2024: int = 5
     """how many of the 2024 finalists take part"""
+    add: tuple[str, ...] = ()
+    """more competitors: names of the roster (LitaAgentRules …) or full module.Class paths"""
     n_competitors_per_world: int | None = None
     """competitors in one world; all of them if not given"""
     max_worlds_per_config: int | None = None
@@ -87,6 +91,12 @@ class CollectOptions:
             raise ValueError("--target-worlds and --max-worlds-per-config say the same thing twice; give one of them")
         if self.track and self.track_only_penguin:
             raise ValueError("--track and --track-only-penguin exclude each other; give one of them")
+
+    @property
+    def field(self) -> list[str]:
+        """Who takes part."""
+        standard = roster.field(self.max_top_2025, self.max_top_2024)
+        return [*standard, *(name for name in self.add if name not in standard)]
 
     @property
     def tracked_agents(self) -> tuple[str, ...]:
