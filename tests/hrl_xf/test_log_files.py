@@ -105,6 +105,6 @@ def test_equal_text_has_equal_digests_packed_or_not(tmp_path: Path) -> None:
 
 
 def test_several_agents_are_named_with_commas() -> None:
-    assert match_agents("Penguin, AS0,PenguinAgent", FIELD) == ["PenguinAgent", "AS0"]
+    assert match_agents("Penguin, PonponAgent,PenguinAgent", FIELD) == ["PenguinAgent", "PonponAgent"]
     with pytest.raises(ValueError, match="is none of the recorded agents"):
-        match_agents("AS0,Nobody", FIELD)
+        match_agents("PonponAgent,Nobody", FIELD)
