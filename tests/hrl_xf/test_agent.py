@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import logging
+import os
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from negmas import ResponseType
 from scml.std import SCML2024StdWorld
+from scml.std.agents import RandomStdAgent
+from scml.utils import anac2024_std
 
 from echelon.hrl_xf.agent import LitaAgentHRL
 from echelon.hrl_xf.l3_executor import BaselineExecutor, L3Actions, TemporalDecisionTransformer
@@ -185,11 +192,8 @@ def test_an_acceptance_signs() -> None:
     assert_sound(world)
     tally = assert_safe(heard, world)
     names = {a.id for a in ours(world)}
-    accepted = [
-        (s.seller, s.buyer, *(s.offer or ()))
-        for s in heard
-        if s.speaker in names and s.answer is not None and s.answer == 0
-    ]
+    accepts = [s for s in heard if s.speaker in names and s.answer == ResponseType.ACCEPT_OFFER]
+    accepted = [(s.seller, s.buyer, *(s.offer or ())) for s in accepts]
     signed = {(c[0], c[1], c[2], c[4], c[3]) for c in contracts_of(world)}
     assert tally.accepts == len(accepted) > 5
     assert set(accepted) <= signed
@@ -328,7 +332,7 @@ def test_the_last_day_is_played_and_nothing_is_promised_beyond_it() -> None:
     names = {a.id for a in ours(world)}
     last = [s for s in heard if s.speaker in names and s.day == 2 and s.offer is not None]
     assert last
-    assert {s.offer[1] for s in last if s.offer is not None and s.answer != 2} <= {2}
+    assert {s.offer[1] for s in last if s.offer is not None and s.answer != ResponseType.END_NEGOTIATION} <= {2}
 
 
 class Asked(LitaAgentHRL):
@@ -347,3 +351,50 @@ def test_the_framework_makes_no_offers_of_its_own() -> None:
     """negmas would offer the best outcome of the utility function, whatever it costs."""
     world = play([variant(Asked), "RandomStdAgent"], n_steps=3, levels=2)
     assert all(agent.opened for agent in ours(world))
+
+
+# -- scml's own tournaments --
+
+
+def test_it_plays_in_scmls_own_tournaments(tmp_path: Path) -> None:
+    """By class, without arguments, in a tournament that scml and negmas set up, run and score."""
+    results = anac2024_std(
+        competitors=[LitaAgentHRL, RandomStdAgent], n_configs=1, n_steps=4, n_processes=2, min_factories_per_level=2,
+        parallelism="serial", compact=True, tournament_path=str(tmp_path), print_exceptions=False,
+    )  # fmt: skip
+    ours_ = results.scores[results.scores.agent_type.str.contains("LitaAgentHRL")]
+    assert len(ours_) > 1
+    assert np.isfinite(ours_.score).all()
+    assert results.world_stats.n_agent_exceptions.sum() == 0
+    assert results.world_stats.n_negotiator_exceptions.sum() == 0
+
+
+def scml_command(*arguments: str) -> str:
+    """scml's command line in a process of its own; what it said."""
+    code = "from scml.cli import main; main()"
+    environment = os.environ | {"PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, env=environment, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_scmls_command_line_runs_a_world_with_it(tmp_path: Path) -> None:
+    """Given by its dotted name, which is how scml names agents; an exception would end the world."""
+    said = scml_command(
+        "run2024", "--std", "--compact", "--raise-exceptions", "--steps", "6", "--log", str(tmp_path),
+        "--competitors", "echelon.hrl_xf.agent.LitaAgentHRL",
+    )  # fmt: skip
+    assert "LHR@" in said, "the agent's initials in the table of balances"
+    assert "Negotiated Contracts" in said, "the summary of a world that was played to its end"
+
+
+@pytest.mark.slow
+def test_scmls_command_line_runs_a_tournament_with_it(tmp_path: Path) -> None:
+    said = scml_command(
+        "tournament2024", "--ttype", "std", "--serial", "--raise-exceptions", "--steps", "6", "--configs", "2",
+        "--runs", "2", "--log", str(tmp_path),
+        "--competitors", "echelon.hrl_xf.agent.LitaAgentHRL;RandomStdAgent;SyncRandomStdAgent",
+    )  # fmt: skip
+    assert "LitaAgentHRL" in said

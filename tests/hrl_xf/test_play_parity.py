@@ -171,9 +171,7 @@ def test_l3_sees_in_play_what_it_is_trained_on(both: Both) -> None:
             if f.name == "most":  # what is beyond the horizon is not stored
                 ours_, theirs = ours_[may.day[i]], theirs[may.day[i]]
             assert torch.equal(ours_, theirs), f"{f.name} of {where}"
-        torch.testing.assert_close(
-            call.states[i], states[row].detach(), rtol=0, atol=1e-5, msg=lambda m: f"{m} {where}"
-        )
+        assert torch.allclose(call.states[i], states[row], rtol=0, atol=1e-5), where
 
 
 def test_situations_are_equal_to_the_bit_but_for_alpha(both: Both) -> None:
