@@ -82,6 +82,13 @@ COMMANDS = (
         "echelon.hrl_xf.evaluate:run",
     ),
     Command(
+        ("hrl", "compete"),
+        "how an agent stands against others, in the same seats of the same worlds",
+        "echelon.hrl_xf.arena_options:CompeteOptions",
+        "echelon.hrl_xf.compete:run",
+        plays_worlds=True,
+    ),
+    Command(
         ("hrl", "runs"),
         "list the collections there are",
         "echelon.hrl_xf.options:RunsOptions",

@@ -16,8 +16,8 @@ from typing import Any
 import psutil
 import pytest
 
-from echelon.hrl_xf.collect import exclusive
 from echelon.hrl_xf.schema import decode_log
+from echelon.hrl_xf.world_folder import exclusive
 
 SMALL = ["--configs", "1", "--runs", "1", "--max-top-2025", "0", "--max-top-2024", "1", "--steps", "6", "--seed", "5"]
 """Penguin and the two random agents: three worlds of six days."""
@@ -154,7 +154,7 @@ def test_a_resume_with_other_options_shows_the_difference(reference: Path) -> No
 
 
 def test_two_at_once_in_one_folder_are_refused(tmp_path: Path) -> None:
-    with exclusive(tmp_path / "c"):
+    with exclusive(tmp_path / "c", "collection"):
         second = echelon("collect", *MORE, "--output-dir", "c", "--foreground", cwd=tmp_path)
     assert second.returncode == 2
     assert f"another collection (pid {os.getpid()}) is writing to c" in second.stderr

@@ -26,8 +26,8 @@ def test_a_full_disk_fails_worlds_and_leaves_no_half_log(tmp_path: Path) -> None
         collected = play_missing(worlds, worlds, OPTIONS, tmp_path)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-    assert len(collected.failed) == 3
-    assert all("File too large" in reason for reason in collected.failed)
+    assert len(collected.run.failed) == 3
+    assert all("File too large" in reason for reason in collected.run.failed)
     assert [json.loads(f.read_text())["status"] for f in (tmp_path / "failed").iterdir()] == ["error"] * 3
     assert collected.results == []
     left = list((tmp_path / "tracker_logs").iterdir())

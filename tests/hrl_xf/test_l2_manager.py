@@ -7,9 +7,8 @@ import pytest
 import torch
 
 from echelon.hrl_xf.day_batch import day_batch
-from echelon.hrl_xf.goals import BUCKETS
 from echelon.hrl_xf.l2_manager import HeuristicManager, HorizonManagerPPO, _windows, goal_loss
-from tests.hrl_xf.day_examples import a_day
+from tests.hrl_xf.day_examples import a_day, commitments
 
 torch.set_num_threads(1)
 
@@ -80,14 +79,19 @@ def test_unreachable_buckets_and_the_side_that_is_not_negotiated_are_zero() -> N
         assert (goal[0, :3, :, 1] > 0).all()
 
 
-def test_the_heuristic_spreads_the_need() -> None:
-    days = day_batch([a_day(needed_supplies=10, needed_sales=-3)])
-    goal = HeuristicManager().goals_of_days(days).reshape(4, 2, 2)
-    shares = BUCKETS.shares[:3] / BUCKETS.shares[:3].sum()
-    np.testing.assert_allclose(goal[:3, 0, 0], 10 * shares, rtol=1e-6)
-    assert (goal[:, 1, 0] == 0).all()
-    np.testing.assert_allclose(goal[:3, 0, 1], 19.0)
-    np.testing.assert_allclose(goal[:3, 1, 1], 31.5)
+def test_the_heuristic_keeps_a_days_material_in_stock() -> None:
+    filled, short, late = (
+        a_day(n_lines=10, inventory_input=stock, current_step=step, n_steps=50, commitments=commitments([0], [4]))
+        for stock, step in ((6, 10), (2, 10), (2, 46))
+    )
+    goal = HeuristicManager().goals_of_days(day_batch([filled, short, late])).reshape(3, 4, 2, 2)
+    # 6 of 10 in stock is enough; 10 − 2 for the stock and 4 that today's sales use up; late in the game only what
+    # today's sales lack
+    np.testing.assert_allclose(goal[:, 0, 0, 0], [0, 12, 2])
+    np.testing.assert_allclose(goal[:, 0, 1, 0], [2, 0, 0])  # what L1 allows to be sold today, of the stock
+    assert (goal[:, 1:, :, 0] == 0).all()
+    np.testing.assert_allclose(goal[:2, 0, 0, 1], 19.0)
+    np.testing.assert_allclose(goal[:2, 0, 1, 1], 31.5)
 
 
 def test_a_goal_does_not_feel_the_days_beside_it() -> None:

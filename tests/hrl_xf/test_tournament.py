@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from echelon.hrl_xf.collect import CollectError, check_output_dir, plan_of
+from echelon.hrl_xf.collect import check_output_dir, plan_of
 from echelon.hrl_xf.options import CollectOptions
 from echelon.hrl_xf.tournament import TournamentPlan, fingerprint, plan_worlds
+from echelon.hrl_xf.world_folder import FolderError
 
 SMALL = TournamentPlan(
     competitors=("PenguinAgent", "RandomStdAgent", "SyncRandomStdAgent"),
@@ -97,7 +98,7 @@ def test_an_unknown_agent_is_refused_with_the_near_ones() -> None:
 
 
 def test_tracking_an_agent_that_does_not_play_is_refused() -> None:
-    with pytest.raises(CollectError, match="not in this field"):
+    with pytest.raises(FolderError, match="not in this field"):
         plan_of(CollectOptions(max_top_2024=0, track_only_penguin=True))
 
 
@@ -108,7 +109,7 @@ def test_a_wrong_executor_is_refused_before_anything_runs() -> None:
 
 def test_a_folder_with_something_in_it_is_never_mixed_up(tmp_path: Path) -> None:
     (tmp_path / "thesis.txt").write_text("mine")
-    with pytest.raises(CollectError, match=r"not empty.*--resumable"):
+    with pytest.raises(FolderError, match=r"not empty.*--resumable"):
         check_output_dir(tmp_path, CollectOptions())
-    with pytest.raises(CollectError, match="holds no collection"):
+    with pytest.raises(FolderError, match="holds no collection"):
         check_output_dir(tmp_path, CollectOptions(resumable=True))

@@ -202,6 +202,20 @@ class LitaAgentHRL(StdSyncAgent):  # type: ignore[misc]
             return otherwise
 
 
+class LitaAgentRules(LitaAgentHRL):
+    """The same agent with nothing learnt: L1 and the heuristics of the other layers. An expert to learn from."""
+
+    def __init__(
+        self,
+        *args: Any,
+        l2: L2Choice = "heuristic",
+        l3: L3Choice = "heuristic",
+        l4: L4Choice = "heuristic",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(*args, l2=l2, l3=l3, l4=l4, **kwargs)
+
+
 def _partner(annotation: Any, me: str) -> str:
     return str(annotation["seller"] if annotation["buyer"] == me else annotation["buyer"])
 

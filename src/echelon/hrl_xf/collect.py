@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import fcntl
 import logging
 import math
 import os
 import shlex
 import subprocess
 import sys
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import datetime
-from importlib.metadata import version
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 import msgspec
 
@@ -24,24 +19,29 @@ from echelon.hrl_xf import history, roster
 from echelon.hrl_xf.evaluation_tables import write_tables
 from echelon.hrl_xf.options import CollectOptions
 from echelon.hrl_xf.tournament import PlannedWorld, TournamentPlan, fingerprint, plan_worlds
+from echelon.hrl_xf.world_folder import (
+    EXIT_SOME_FAILED,
+    FORMAT_VERSION,
+    LOG_FILE,
+    FolderError,
+    Played,
+    Unit,
+    check_same,
+    contents,
+    exclusive,
+    play_units,
+    write_config,
+)
 from echelon.hrl_xf.world_run import LOGS, WORLDS, WorldResult, play_and_save, read_result, result_path
 from echelon.runtime.executors import n_workers
 from echelon.runtime.files import write_json
-from echelon.runtime.progress import WorkProgress, minutes
-from echelon.runtime.rundir import check_options
-from echelon.runtime.tasks import Task, TaskResult, run_tasks
+from echelon.runtime.progress import minutes
 
 log = logging.getLogger(__name__)
 
-FORMAT_VERSION = 1
-EXIT_SOME_FAILED = 3
-LOG_FILE = "log.txt"
+KIND = "collection"
 _HOW = {"parallelism", "foreground", "quiet", "resumable", "fail_fast", "world_timeout", "auto_collect", "output_dir"}
 """Options that say how to run, not what: a resumed run may change them."""
-
-
-class CollectError(ValueError):
-    """The command cannot run as asked; the message is all the user needs."""
 
 
 @dataclass(frozen=True)
@@ -49,14 +49,8 @@ class Collected:
     """What a collection holds after a run."""
 
     results: list[WorldResult]
-    failed: list[str]
     planned: int
-    seconds: float
-    played: int
-
-    @property
-    def worlds_per_minute(self) -> float:
-        return 60.0 * self.played / self.seconds if self.seconds > 0 else 0.0
+    run: Played
 
 
 def run(options: CollectOptions) -> int:
@@ -66,7 +60,7 @@ def run(options: CollectOptions) -> int:
     check_output_dir(output_dir, options)
     if not options.foreground:
         return detach(options, output_dir)
-    with exclusive(output_dir):
+    with exclusive(output_dir, KIND):
         worlds, params = plan_worlds(plan)
         open_collection(output_dir, options, plan, worlds, params)
         missing = [w for w in worlds if not result_path(output_dir, w.index).exists()]
@@ -75,19 +69,19 @@ def run(options: CollectOptions) -> int:
         if collected.results:
             write_tables(output_dir, collected.results, detailed=not options.no_csv)
         if options.auto_collect:
-            history.register(history.entry_of(output_dir, plan, collected.results, collected.failed))
+            history.register(history.entry_of(output_dir, plan, collected.results, collected.run.failed))
         report(collected, output_dir)
-    return EXIT_SOME_FAILED if collected.failed else 0
+    return EXIT_SOME_FAILED if collected.run.failed else 0
 
 
 def plan_of(options: CollectOptions) -> TournamentPlan:
     """Turn options into a plan, checking all that can be checked before anything runs."""
     n_workers(options.parallelism)  # raises on a wrong one
-    competitors = roster.field(options.max_top_2025, options.max_top_2024)
+    competitors = options.field
     roster.check_names([*competitors, *options.tracked_agents])
     absent = [name for name in options.tracked_agents if name not in competitors]
     if absent:
-        raise CollectError(f"--track {' '.join(absent)}: not in this field, which is {', '.join(competitors)}")
+        raise FolderError(f"--track {' '.join(absent)}: not in this field, which is {', '.join(competitors)}")
     k = options.n_competitors_per_world or len(competitors)
     most = options.max_worlds_per_config
     if options.target_worlds is not None:
@@ -112,26 +106,14 @@ def default_output_dir() -> Path:
 
 def check_output_dir(output_dir: Path, options: CollectOptions) -> None:
     """Never mix a new collection into something that is already there."""
-    if output_dir.exists() and not output_dir.is_dir():
-        raise CollectError(f"--output-dir {output_dir} is a file; choose another name")
-    there = [p.name for p in output_dir.iterdir() if p.name not in (LOG_FILE, ".lock")] if output_dir.exists() else []
+    there = contents(output_dir)
     if there and not options.resumable:
-        raise CollectError(
+        raise FolderError(
             f"--output-dir {output_dir} is not empty ({len(there)} entries); add --resumable to go on with it, "
             "or choose another folder"
         )
-    if there and not (output_dir / "config.json").exists():
-        raise CollectError(f"{output_dir} holds no collection (no config.json); choose another folder")
     if there:
-        compare_with(output_dir, options)
-
-
-def compare_with(output_dir: Path, options: CollectOptions) -> None:
-    """A resumed collection must be the one that was begun."""
-    saved = msgspec.json.decode((output_dir / "config.json").read_bytes())
-    if saved["format_version"] != FORMAT_VERSION:
-        raise CollectError(f"{output_dir} has format_version {saved['format_version']}, this Echelon {FORMAT_VERSION}")
-    check_options(output_dir, saved["options"], _what(options))
+        check_same(output_dir, KIND, _what(options))
 
 
 def _what(options: CollectOptions) -> dict[str, Any]:
@@ -151,16 +133,12 @@ def open_collection(
     if plan_file.exists():
         saved = msgspec.json.decode(plan_file.read_bytes())["fingerprint"]
         if saved != mark:
-            raise CollectError(
+            raise FolderError(
                 f"{output_dir} was planned by other versions of scml or negmas (fingerprint {saved[:12]}, now "
                 f"{mark[:12]}); install the versions named in its config.json, or choose another folder"
             )
         return
-    versions = {name: version(name) for name in ("echelon", "scml", "negmas", "scml-agents", "numpy")}
-    write_json(
-        output_dir / "config.json",
-        {"format_version": FORMAT_VERSION, "kind": "collection", "options": _what(options), "versions": versions},
-    )
+    write_config(output_dir, KIND, _what(options))
     write_json(output_dir / "params.json", params | {"n_runs_per_world": plan.runs, "n_worlds": len(worlds)})
     write_json(
         plan_file,
@@ -198,50 +176,22 @@ def announce(
 def play_missing(
     worlds: list[PlannedWorld], missing: list[PlannedWorld], options: CollectOptions, output_dir: Path
 ) -> Collected:
-    """Play every missing world; a bad one is recorded under failed/ and the rest goes on."""
-    by_name = {w.world_id: w for w in missing}
-    track = options.tracked_agents or tuple(roster.field(options.max_top_2025, options.max_top_2024))
-    tasks = (Task(w.world_id, (w, output_dir, track, options.compress)) for w in missing)
-    started = time.perf_counter()
-    failed: list[str] = []
-    played = 0
-    with WorkProgress("worlds", len(missing), quiet=options.quiet) as progress:
-        for result in run_tasks(options.parallelism, play_and_save, tasks, timeout=options.world_timeout):
-            planned = by_name[result.name]
-            failure = output_dir / "failed" / f"{planned.index:05d}.json"
-            if result.status == "ok":
-                failure.unlink(missing_ok=True)
-                played += 1
-                progress.done()
-                continue
-            failure.parent.mkdir(exist_ok=True)
-            write_json(failure, failure_record(planned, result, output_dir))
-            failed.append(f"{unit_name(planned)}: {result.status}: {last_line(result.error)}")
-            log.error("%s (details in %s)", failed[-1], failure)
-            progress.failed()
-            if options.fail_fast:
-                break
+    """Play every missing world."""
+    track = options.tracked_agents or tuple(name.rsplit(".", 1)[-1] for name in options.field)
+    units = [
+        Unit(unit_name(w), f"{w.index:05d}", (w, output_dir, track, options.compress), w.summary()) for w in missing
+    ]
+
+    def replay(unit: Unit) -> str:
+        return f"echelon hrl replay {shlex.quote(str(output_dir))} --world {unit.summary['index']}"
+
+    run = play_units(units, play_and_save, output_dir, options, replay)
     done = [result_path(output_dir, w.index) for w in worlds]
-    results = [read_result(path) for path in done if path.exists()]
-    return Collected(results, failed, len(worlds), time.perf_counter() - started, played)
+    return Collected([read_result(path) for path in done if path.exists()], len(worlds), run)
 
 
 def unit_name(planned: PlannedWorld) -> str:
     return f"world {planned.index:05d} seed {planned.seed} ({', '.join(sorted(set(planned.agent_types)))})"
-
-
-def last_line(error: str | None) -> str:
-    return (error or "no reason given").strip().splitlines()[-1]
-
-
-def failure_record(planned: PlannedWorld, result: TaskResult[WorldResult], output_dir: Path) -> dict[str, Any]:
-    replay = f"echelon hrl replay {shlex.quote(str(output_dir))} --world {planned.index}"
-    return planned.summary() | {
-        "status": result.status,
-        "error": result.error,
-        "seconds": result.seconds,
-        "replay": replay,
-    }
 
 
 def report(collected: Collected, output_dir: Path) -> None:
@@ -254,9 +204,9 @@ def report(collected: Collected, output_dir: Path) -> None:
         len(results),
         collected.planned,
         output_dir,
-        collected.played,
-        minutes(collected.seconds),
-        collected.worlds_per_minute,
+        collected.run.played,
+        minutes(collected.run.seconds),
+        collected.run.worlds_per_minute,
     )
     if files:
         log.info("%d logs, %.1f MB (%.0f kB each)", files, size / 1e6, size / 1e3 / files)
@@ -265,31 +215,8 @@ def report(collected: Collected, output_dir: Path) -> None:
     broken = sum(r.tracker_failures for r in results)
     if broken:
         log.warning("the tracker itself failed %d times; see first_tracker_failure in the logs' stats", broken)
-    if collected.failed:
-        log.error("%d worlds failed; they are described in %s", len(collected.failed), output_dir / "failed")
-
-
-@contextmanager
-def exclusive(output_dir: Path) -> Iterator[None]:
-    """One writer at a time."""
-    output_dir.mkdir(parents=True, exist_ok=True)
-    with (output_dir / ".lock").open("a+") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            lock.seek(0)
-            raise CollectError(
-                f"another collection (pid {lock.read().strip() or 'unknown'}) is writing to {output_dir}; "
-                "wait for it or choose another --output-dir"
-            ) from error
-        _write_pid(lock)
-        yield
-
-
-def _write_pid(lock: TextIO) -> None:
-    lock.truncate(0)
-    lock.write(str(os.getpid()))
-    lock.flush()
+    if collected.run.failed:
+        log.error("%d worlds failed; they are described in %s", len(collected.run.failed), output_dir / "failed")
 
 
 def detach(options: CollectOptions, output_dir: Path) -> int:

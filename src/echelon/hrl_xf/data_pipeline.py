@@ -21,7 +21,7 @@ from safetensors.numpy import save as save_arrays
 
 from echelon.hrl_xf.dataset_cache import LogCache, LogRecord
 from echelon.hrl_xf.day_batch import Ints
-from echelon.hrl_xf.goal_backfill import check_goal_options, fill_goals
+from echelon.hrl_xf.goal_backfill import BATCH, check_goal_options, fill_goals
 from echelon.hrl_xf.goals import reconstruct_l2_goals
 from echelon.hrl_xf.l1_safety import compute_l1_baseline_offline
 from echelon.hrl_xf.l4_samples import L4Dataset, L4DistillSample
@@ -64,6 +64,8 @@ def load_tournament_data(
     horizon: int = 40,
     strict: bool = False,
     quiet: bool = False,
+    l2_backfill_device: str = "cpu",
+    l2_backfill_batch_size: int = BATCH,
 ) -> tuple[MacroDataset, MicroDataset]:
     """The days and the sent decisions of one expert in all logs below `data_dir`.
 
@@ -75,7 +77,7 @@ def load_tournament_data(
     data = open_tournament(
         data_dir, agent_name, num_workers, cache_dir=cache_dir, horizon=horizon, strict=strict, quiet=quiet
     )
-    fill_goals(data, goal_backfill, l2_model_path)
+    fill_goals(data, goal_backfill, l2_model_path, l2_backfill_batch_size, l2_backfill_device)
     macro, micro = macro_of(data), micro_of(data)
     _say(f"{len(macro)} macro samples, {len(micro)} micro samples", quiet)
     return macro, micro
@@ -92,13 +94,15 @@ def load_l4_distill_data(
     horizon: int = 40,
     strict: bool = False,
     quiet: bool = False,
+    l2_backfill_device: str = "cpu",
+    l2_backfill_batch_size: int = BATCH,
 ) -> L4Dataset:
     """The sets of threads one expert decided together, with the heuristic coordinator's α."""
     check_goal_options(goal_source, l2_model_path, ("v2", "l2"))
     data = open_tournament(
         data_dir, agent_name, num_workers, cache_dir=cache_dir, horizon=horizon, strict=strict, quiet=quiet
     )
-    fill_goals(data, goal_source, l2_model_path)
+    fill_goals(data, goal_source, l2_model_path, l2_backfill_batch_size, l2_backfill_device)
     return l4_of(data)
 
 

@@ -290,14 +290,21 @@ class L1SafetyLayer:
         accepted: Bools = self.allows(out, offers) & good
         return accepted
 
-    def answer(self, out: L1Output, offers: Ints | None = None, on_table: Bools | None = None) -> L1Answers:
+    def answer(
+        self,
+        out: L1Output,
+        offers: Ints | None = None,
+        on_table: Bools | None = None,
+        plain: Outcomes | None = None,
+    ) -> L1Answers:
         """L1's answer to the offers on the table; without one it opens with its baseline.
 
         ACCEPT what is safe and good enough; END where no day is open or no legal baseline exists; else REJECT with
-        the baseline. `on_table` says which rows have an offer (default: all, or none if `offers` is None).
+        the baseline. `on_table` says which rows have an offer (default: all, or none if `offers` is None); `plain`
+        spares computing `baseline_offers` again.
         """
         n = len(out.step)
-        counter = self.baseline_offers(out)
+        counter = self.baseline_offers(out) if plain is None else plain
         accepted = np.zeros(n, np.bool_) if offers is None else self.accepts(out, offers)
         if on_table is not None:
             accepted &= on_table

@@ -19,8 +19,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from echelon.hrl_xf.day_batch import Bools, DayBatch
+from echelon.hrl_xf.devices import device_of_layer, on_device
 from echelon.hrl_xf.goals import BUCKETS, GOAL_SIZE, Buckets, goal_mask
-from echelon.hrl_xf.l1_safety import BUY_AT, SELL_AT
+from echelon.hrl_xf.l1_safety import BUY_AT, SELL_AT, L1SafetyLayer
 from echelon.hrl_xf.layer_files import Layer, load_layer
 from echelon.hrl_xf.state_builder import P_MAX, StateBuilder
 
@@ -51,8 +52,8 @@ class GoalOutput:
 class HorizonManagerPPO(Layer):
     """Convolutions over the days ahead, an MLP for the day, one trunk; heads for mean, log_std and value.
 
-    The default size is where validation stops improving: 5,800 / 17,000 / 58,000 parameters gave .361 / .359 / .365
-    (PenguinAgent, 48 logs of 50 days); (32, 64) and 128 are the sizes of the guides.
+    The default size is where validation stops improving (`benchmarks/size_curve.py`, docs/results.md): 2,200 / 5,800 /
+    17,000 / 58,000 / 211,000 parameters gave 2.36 / 1.88 / 1.84 / 1.88 / 1.86. (32, 64) and 128 are the guides' sizes.
     """
 
     def __init__(
@@ -107,10 +108,9 @@ class HorizonManagerPPO(Layer):
         goal_mask: Bools | None = None,  # (N, 16)
     ) -> NDArray[np.float32]:
         """Goals in pieces and currency, 0 where nothing can be wanted.  # (N, 16)"""
-        device = next(self.parameters()).device
         arrays = (x_static, X_temporal, x_role, x_static[:, 6:8] * np.float32(P_MAX) if spot is None else spot)
-        tensors = [torch.as_tensor(np.ascontiguousarray(a), dtype=torch.float32, device=device) for a in arrays]
-        goal: NDArray[np.float32] = self(*tensors).goal.cpu().numpy()
+        tensors = tuple(torch.as_tensor(np.ascontiguousarray(a), dtype=torch.float32) for a in arrays)
+        goal: NDArray[np.float32] = self(*on_device(tensors, device_of_layer(self))).goal.cpu().numpy()
         mask = _sides(x_role) if goal_mask is None else goal_mask & _sides(x_role)
         return np.where(mask, goal, np.float32(0))
 
@@ -127,20 +127,39 @@ def _sides(x_role: NDArray[np.float32]) -> Bools:
 
 
 class HeuristicManager:
-    """A goal without learning: today's need, spread over the reachable buckets, at L1's prices."""
+    """A goal without learning, from how the game counts stock: input that lies in stock in the morning can be made into
+    output every day anew, since production does not use it up (design notes). So a factory needs a full day's material
+    once, and hardly any after that.
+
+        hold  = .6 L where the output is negotiated, .9 L where it is sold by exogenous contracts
+        short = max(0, min(sales today, L) − stock − Q_in[0])
+        Q_buy = max(short, [stock < hold and days left > 5] · (L − stock + max(min(sales today, L), .3 L) − Q_in[0]))
+        Q_sell = min(L, Q_safe_sell[0])
+
+    Only what is bought beyond the day's production stays in stock, hence the expected sales in Q_buy. All of it in the
+    first bucket, at L1's prices.
+    """
+
+    HOLD, HOLD_LAST, EXPECTED, LATE = 0.6, 0.9, 0.3, 5
 
     def __init__(self, horizon: int = 40, buckets: Buckets = BUCKETS) -> None:
         self.horizon, self.buckets = horizon, buckets
+        self._l1 = L1SafetyLayer(horizon)
 
     def goals_of_days(self, days: DayBatch) -> NDArray[np.float32]:
-        """Q = max(0, need) · share (shares of reachable buckets, summing to 1), P = 0.95 or 1.05 of spot.  # (N, 16)"""
-        shares = self.buckets.shares * self.buckets.reachable(days)  # (N, 4)
-        shares = shares / np.maximum(shares.sum(axis=1, keepdims=True), 1e-9)
-        need = np.maximum(np.stack([days.needed_supplies, days.needed_sales], axis=-1), 0.0)  # (N, 2)
-        price = np.stack([BUY_AT * days.spot_price_in, SELL_AT * days.spot_price_out], axis=-1)
-        quantity = shares[:, :, None] * need[:, None, :]  # (N, 4, 2)
-        goal = np.stack([quantity, np.broadcast_to(price[:, None, :], quantity.shape)], axis=-1).reshape(-1, GOAL_SIZE)
-        return np.where(goal_mask(days, self.buckets), goal, 0.0).astype(np.float32)
+        """Goals of days as they come at dawn.  # (N, 16)"""
+        L, stock, arriving = days.n_lines, days.inventory_input, days.Q_in[:, 0]
+        sales = np.minimum(days.Q_out[:, 0], L)
+        short = np.maximum(0.0, sales - stock - arriving)
+        hold = np.where(days.can_sell, self.HOLD, self.HOLD_LAST) * L
+        expected = np.where(days.can_sell, np.maximum(sales, self.EXPECTED * L), sales)
+        fills_up = (stock < hold) & (days.n_steps - days.current_step > self.LATE)
+        goal = np.zeros((len(days), GOAL_SIZE // 4, 2, 2))  # bucket, side, [Q, P]
+        goal[:, 0, 0, 0] = np.maximum(short, np.where(fills_up, L - stock + expected - arriving, 0.0))
+        goal[:, 0, 1, 0] = np.minimum(L, self._l1.limits(days).Q_safe_sell[:, 0])
+        goal[:, :, 0, 1] = (BUY_AT * days.spot_price_in)[:, None]
+        goal[:, :, 1, 1] = (SELL_AT * days.spot_price_out)[:, None]
+        return np.where(goal_mask(days, self.buckets), goal.reshape(-1, GOAL_SIZE), 0.0).astype(np.float32)
 
 
 _TRANSFORMS: dict[QTransform, Callable[[Tensor], Tensor]] = {
@@ -188,6 +207,6 @@ def goal_loss(
     return GoalLoss((q_weight * quantity + price) / 2.0, quantity, price)
 
 
-def load_l2(path: str | Path) -> HorizonManagerPPO:
+def load_l2(path: str | Path, device: torch.device | str = "cpu") -> HorizonManagerPPO:
     """The L2 in a file."""
-    return load_layer(HorizonManagerPPO, path)
+    return load_layer(HorizonManagerPPO, path, device)

@@ -26,6 +26,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from echelon.hrl_xf.devices import device_of_layer, on_device
 from echelon.hrl_xf.l1_safety import ACCEPT, END, REJECT
 from echelon.hrl_xf.l3_history import HistoryCache, HistoryTrunk
 from echelon.hrl_xf.l3_situation import CONTEXT, SEEN, Legal, Mode, Situation, context_of, legal_of
@@ -147,15 +148,17 @@ class TemporalDecisionTransformer(Layer):
     def act(
         self, state: Tensor, situation: Situation, *, generator: torch.Generator | None = None, greedy: bool = True
     ) -> L3Actions:
-        """Choose at N decisions: the most probable, or a draw."""
-        x = L3Inputs.of(situation, self.mode)
-        parts: Parts = {}
-        log_prob = torch.zeros(len(situation))
+        """Choose at N decisions: the most probable, or a draw. Wherever the layer is, the actions are on the CPU."""
+        device = device_of_layer(self)
+        x = on_device(L3Inputs.of(situation, self.mode), device)
+        state, parts = state.to(device), Parts()
+        log_prob = torch.zeros(len(situation), device=device)
         for name, part in self.policy(state, x).parts.items():  # each head once: `mode` and `log_prob` would be twice
             choices = part(parts) if callable(part) else part
             parts[name] = choices.mode() if greedy else choices.sample(generator)
             log_prob = log_prob + choices.log_prob(parts[name])
-        return L3Actions(parts["op"], self.offers(parts, x), parts, log_prob)
+        offer, parts = self.offers(parts, x).cpu(), {name: choice.cpu() for name, choice in parts.items()}
+        return L3Actions(parts["op"], offer, parts, log_prob.cpu())
 
     def offers(self, parts: Parts, x: L3Inputs) -> Tensor:
         """The offers that stored choices stand for; zeros unless REJECT.  # (N, 3) quantity, unit price, days ahead"""
@@ -186,7 +189,7 @@ class _Heads:
         return MaskedCategorical(logits, self.x.legal.ops())
 
     def day(self, earlier: Mapping[str, Tensor]) -> Gated:
-        days = torch.arange(self.net.horizon + 1)
+        days = torch.arange(self.net.horizon + 1, device=self.h.device)
         logits = self.net.day(self.h)
         match = self.net.day_match(self.h)
         for i, offer in enumerate((self.x.seen, self.x.own)):
@@ -252,12 +255,19 @@ class BaselineExecutor:
 
 
 class HeuristicExecutor:
-    """A round's action without learning: begin with the best price and concede with time, want what the goal wants.
+    """A round's action without learning: sell whenever somebody buys, buy what the goal wants, cheapest first.
 
-    Same signature as the network's `act`; the history's state is not looked at.
+    Same signature as the network's `act`; the history's state is not looked at. Each decision is made from its own
+    situation alone, so a network can learn it.
+
+        seller: ACCEPT whatever is legal. Prices differ by 10 %, a piece not sold is a piece stored
+        buyer:  ACCEPT what arrives within 3 days and, with the better offers of the other threads, fits the open goal
+        else offer α of the open goal on the first open day, at the bottom of the price range; a buyer's price rises to
+        its top with time. END without a goal
     """
 
     mode: Mode = "direct"
+    BUY_DAYS = 3
 
     def act(
         self,
@@ -267,32 +277,36 @@ class HeuristicExecutor:
         generator: torch.Generator | None = None,
         greedy: bool = True,
     ) -> L3Actions:
-        """ACCEPT what is legal, wanted and priced within the concession; else offer; END where nothing is legal."""
-        x = L3Inputs.of(situation, "direct")
-        seller = torch.as_tensor(situation.seller)
-        time = torch.as_tensor(situation.relative_time).double()
-        low, high = x.price_range.double().unbind(-1)
-        span = (high - low).clamp(min=0.0)
-        limit = torch.where(seller, high - time * span, low + time * span)  # the worst price taken now
-        fair = torch.where(seller, x.seen[:, 1] >= limit, x.seen[:, 1] <= limit)
-        wish = torch.where(x.need > 0, x.need, x.base[:, 0])
-        wanted = x.seen[:, 0] <= wish.clamp(min=1)
-        n, day = torch.arange(len(seller)), x.base[:, 2]
-        possible = x.legal.reject & (x.base[:, 0] > 0) & x.legal.day[n, day]
-        accept = x.legal.accept & fair & wanted
-        op = torch.where(accept, ACCEPT, torch.where(possible, REJECT, END))
-        most = x.legal.most[n, day].long()
-        price = torch.where(seller, limit.ceil(), limit.floor()).clamp(min=low, max=high).long()
-        affordable = torch.floor(x.legal.money.clamp(max=1e9) / price.clamp(min=1)).long()
-        quantity = torch.minimum(torch.minimum(wish, most), affordable)
-        short = quantity < x.legal.least  # too dear for one piece: the lowest price always pays for one
-        quantity = torch.where(short, torch.minimum(x.legal.least, most), quantity)
-        price = torch.where(short, x.legal.low_p, price)
-        offer = torch.stack([quantity, price, day], -1).masked_fill((op != REJECT)[:, None], 0)
-        parts = {"op": op, "day": offer[:, 2], "dq": offer[:, 0] - x.legal.first_q, "dp": offer[:, 1] - x.legal.first_p}
-        return L3Actions(op, offer, parts, torch.zeros(len(seller)))
+        """ACCEPT, an offer, or END where nothing is legal or wanted."""
+        s, x = situation, L3Inputs.of(situation, "direct")
+        n, seller, time = np.arange(len(s)), s.seller, s.relative_time.astype(np.float64)
+        need = s.open_goal[n, :, seller.astype(np.int64)].sum(axis=1).astype(np.float64)
+        q, _, ahead = s.seen.T
+        better = s.others[:, 1] * s.others[:, 2] / np.maximum(s.others[:, 0], 1)  # pieces of better offers, about
+        fits = seller | ((better + q <= need) & (ahead <= self.BUY_DAYS))
+        accept = x.legal.accept.numpy() & fits
+
+        near = x.legal.day.numpy() & (seller[:, None] | (np.arange(s.open.shape[1]) <= self.BUY_DAYS))
+        day = near.argmax(axis=1)
+        low, high = s.issues[:, 4].astype(np.float64), s.issues[:, 5].astype(np.float64)
+        price = np.floor(low + np.where(seller, 0.0, time) * np.maximum(high - low, 0.0) + 1e-9)
+        wish = np.ceil(need * s.alpha.astype(np.float64))
+        affordable = np.floor(np.minimum(x.legal.money.numpy(), 1e9) / np.maximum(price, 1.0))
+        most = np.minimum(x.legal.most.numpy()[n, day], affordable)
+        quantity = np.minimum(np.maximum(wish, x.legal.least.numpy()), most)
+        possible = near[n, day] & (quantity >= x.legal.least.numpy()) & (seller | (need >= 1.0))
+        op = np.where(accept, ACCEPT, np.where(possible, REJECT, END)).astype(np.int64)
+        offer = np.where((op == REJECT)[:, None], np.stack([quantity, price, day], axis=-1), 0.0).astype(np.int64)
+        chosen, sent = torch.as_tensor(op), torch.as_tensor(offer)
+        parts = {
+            "op": chosen,
+            "day": sent[:, 2],
+            "dq": sent[:, 0] - x.legal.first_q,
+            "dp": sent[:, 1] - x.legal.first_p,
+        }
+        return L3Actions(chosen, sent, parts, torch.zeros(len(s)))
 
 
-def load_l3(path: str | Path) -> TemporalDecisionTransformer:
+def load_l3(path: str | Path, device: torch.device | str = "cpu") -> TemporalDecisionTransformer:
     """The L3 in a file."""
-    return load_layer(TemporalDecisionTransformer, path)
+    return load_layer(TemporalDecisionTransformer, path, device)

@@ -8,6 +8,8 @@ from typing import Annotated, Literal
 
 import tyro
 
+from echelon.hrl_xf import roster
+
 Flag = tyro.conf.FlagCreatePairsOff[bool]
 
 
@@ -28,6 +30,8 @@ class CollectOptions:
     """how many of the best 2025 agents take part"""
     max_top_2024: int = 5
     """how many of the 2024 finalists take part"""
+    add: tuple[str, ...] = ()
+    """more competitors: names of the roster (LitaAgentRules …) or full module.Class paths"""
     n_competitors_per_world: int | None = None
     """competitors in one world; all of them if not given"""
     max_worlds_per_config: int | None = None
@@ -89,6 +93,12 @@ class CollectOptions:
             raise ValueError("--track and --track-only-penguin exclude each other; give one of them")
 
     @property
+    def field(self) -> list[str]:
+        """Who takes part."""
+        standard = roster.field(self.max_top_2025, self.max_top_2024)
+        return [*standard, *(name for name in self.add if name not in standard)]
+
+    @property
     def tracked_agents(self) -> tuple[str, ...]:
         """Class names to record; empty for the whole field."""
         return ("PenguinAgent",) if self.track_only_penguin else self.track
@@ -104,15 +114,17 @@ class RunsOptions:
 
 @dataclass(frozen=True)
 class ReplayOptions:
-    """Play one world of a collection again, in the foreground, and show what happens.
+    """Play one world of a collection or of an arena again, in the foreground, and show what happens.
 
-    The world is made anew from the collection's options and seed; nothing in the collection is changed.
+    The world is made anew from the folder's options and seed; nothing in the folder is changed.
     """
 
     run: tyro.conf.Positional[Path]
-    """a collection's folder"""
+    """a folder that `collect` or `compete` wrote"""
     world: int
-    """the world's number, as in worlds.json and in the names under failed/"""
+    """the world's number, as in worlds.json and in the names under failed/; of an arena: the configuration's"""
+    competitor: str | None = None
+    """of an arena: the label of who plays in the focal seats"""
 
 
 @dataclass(frozen=True)
@@ -227,11 +239,11 @@ class TrainOptions:
     awr_beta: float = 0.5
     """temperature of AWR: smaller trusts good outcomes more"""
     l2_backfill_device: str = "cpu"
-    """where L2 predicts goals for L3 and L4"""
+    """where L2 predicts goals for L3 and L4: any torch device"""
     l2_backfill_batch_size: int = 4096
     """days at once when L2 predicts goals"""
     device: str = "cpu"
-    """where to train; the layers are made for cpu"""
+    """where to train: cpu, cuda, cuda:1, mps …; layers this small are made for cpu"""
     save_every: int = 1
     """epochs between checkpoints that are kept; the best and the last are kept anyway"""
     checkpoint_seconds: float = 60.0
@@ -273,9 +285,6 @@ class TrainOptions:
             raise ValueError("--l3-awr starts from a cloned L3; add l3 to --phases")
         if "l2" in names and self.l2_model_path is not None:
             raise ValueError("--l2-model-path names an L2, but --phases trains one; leave out one of them")
-        for device in (self.device, self.l2_backfill_device):
-            if device != "cpu":
-                raise ValueError(f"device {device!r}: the layers are small and run on cpu; leave the option out")
         if self.threads < 1:
             raise ValueError(f"--threads {self.threads} must be at least 1")
 
@@ -311,6 +320,8 @@ class EvaluateOptions:
     """processes that parse logs; one a core if not given"""
     horizon: int = 40
     """days ahead that the features look"""
+    device: str = "cpu"
+    """where the layer and its controls run: any torch device"""
     seed: int = 0
     """of the controls"""
     quiet: Annotated[Flag, tyro.conf.arg(aliases=["-q"])] = False

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from functools import cache
 from importlib.metadata import version
-from typing import Any, NamedTuple
+from typing import Any
 
+from msgspec import Struct
 from negmas import ResponseType
 
+from echelon.hrl_xf.dawn_reader import DawnReader
 from echelon.hrl_xf.schema import (
     AgentInitialized,
     AgentInitializedEntry,
@@ -32,35 +34,39 @@ from echelon.hrl_xf.schema import (
     Offer,
     Role,
 )
-from echelon.hrl_xf.state_builder import OffersMemory, day_state
+from echelon.hrl_xf.state_builder import OffersMemory
 
 _SERIES = ("balance", "inventory_input", "inventory_output", "profit", "productivity")
-
-
+REJECT, ACCEPT = ResponseType.REJECT_OFFER, ResponseType.ACCEPT_OFFER
+_NOT_YET = (ResponseType.WAIT, ResponseType.NO_RESPONSE)
 _version = cache(version)
 
 
-class Thread(NamedTuple):
+class Thread(Struct, gc=False):
     """One negotiation of today, as the agent sees it."""
 
     role: Role
     issues: Issues
+    mechanism_id: str
+    open: bool = True
+    pending: Decision | None = None
+    """the agent's newest decision, until it is sent"""
 
 
 def _offer(outcome: Any) -> Offer:
     q, t, p = outcome
+    if type(outcome) is tuple and type(q) is int and type(t) is int and type(p) is int:
+        return outcome  # nearly always; agents may give numpy's numbers, or a list
     return int(q), int(t), int(p)
 
 
 def _answer(response: Any, outcome: Any, offer: Any) -> Answer | None:
     """What a response means to the partner; None if it means nothing yet (wait, no response)."""
-    if response == ResponseType.ACCEPT_OFFER:
-        return "ACCEPT" if offer is not None else "END"
-    if response == ResponseType.REJECT_OFFER:
+    if response == REJECT:
         return "REJECT" if outcome is not None else "END"
-    if response in (ResponseType.WAIT, ResponseType.NO_RESPONSE):
-        return None
-    return "END"
+    if response == ACCEPT:
+        return "ACCEPT" if offer is not None else "END"
+    return None if response in _NOT_YET else "END"
 
 
 class Recorder:
@@ -69,18 +75,20 @@ class Recorder:
     def __init__(self, otherwise: Asked) -> None:
         """`otherwise` says who gave an answer that came from neither `first_proposals` nor `counter_all`."""
         self.entries: list[Entry] = []
+        self._closed_days: list[DayClosed] = []
+        self._answers: dict[Answer, int] = {"ACCEPT": 0, "REJECT": 0, "END": 0}
+        self._all_deals = 0
         self.failures = 0
         self.first_failure = ""
         self._otherwise: Asked = otherwise
         self._day = -1
         self._awi: Any = None
+        self._world: Any = None
         self._me = ""
         self._rounds = 0
-        self._initial_balance = 0.0
+        self._reader: DawnReader
         self._offers = OffersMemory()
         self._threads: dict[str, Thread] = {}
-        self._open: set[str] = set()
-        self._pending: dict[str, Decision] = {}
         self._calls = 0
         self._deals = 0
         self._executed = (0, 0)
@@ -88,7 +96,7 @@ class Recorder:
         self._due: dict[int, list[ContractEvent]] = {}
         # Agents call their own methods: only the outermost call is a question, or a decision.
         self.asking_state: Any = None
-        self.asking = 0
+        self.asking = False
         self.deciding = 0
 
     def count_failure(self, trace: str) -> None:
@@ -98,40 +106,41 @@ class Recorder:
     # -- the day's frame --
 
     def dawn(self, agent: Any) -> None:
-        awi = agent.awi
         if self._day < 0:
-            self._awi, self._me = awi, awi.agent.id
-            self._initial_balance = float(awi.current_balance)
-            self.entries.append(AgentInitializedEntry(day=awi.current_step, data=_initialized(agent, awi)))
-        else:
-            self._close_day()
-        self._day = awi.current_step
-        state = day_state(awi, self._initial_balance, self._offers.take())
+            self._begin(agent)
+        state = self._reader.read(self._offers.take())
+        if self._day >= 0:
+            self._close_day(state.balance, state.inventory_input, state.inventory_output)
+        self._day = state.current_step
         self.entries.append(DailyStatusEntry(day=self._day, data=state))
-        details = awi.current_negotiation_details
-        self._threads = {}
-        if details["buy"]:
-            self._threads |= dict.fromkeys(details["buy"], self._side("buyer", state.buy_issues))
-        if details["sell"]:
-            self._threads |= dict.fromkeys(details["sell"], self._side("seller", state.sell_issues))
-        self._open = set(self._threads)
-        one = next(iter((details["buy"] or details["sell"]).values()), None)
+        details = self._awi.current_negotiation_details
+        buy, sell = details["buy"], details["sell"]
+        self._threads = threads = {}
+        if buy:
+            issues, head, tail = self._issues("buyer", state.buy_issues), f"{self._day:03d}_", f"_{self._me}"
+            for partner in buy:
+                threads[partner] = Thread("buyer", issues, head + partner + tail)
+        if sell:
+            issues, head = self._issues("seller", state.sell_issues), f"{self._day:03d}_{self._me}_"
+            for partner in sell:
+                threads[partner] = Thread("seller", issues, head + partner)
+        one = next(iter((buy or sell).values()), None)
         self._rounds = 0 if one is None else one.nmi.n_steps  # a world gives all its negotiations the same
-        self._pending = {}
         self._calls = self._deals = 0
 
-    def _side(self, role: Role, issues: Issues | None) -> Thread:
+    def _begin(self, agent: Any) -> None:
+        awi = agent.awi
+        self._awi, self._world, self._me = awi, awi._world, awi.agent.id
+        self._reader = DawnReader(awi)
+        self.entries.append(AgentInitializedEntry(day=awi.current_step, data=_initialized(agent, awi)))
+
+    def _issues(self, role: Role, issues: Issues | None) -> Issues:
         if issues is None:
             raise ValueError(f"there are negotiations as {role} on day {self._day}, but no issues to negotiate")
-        return Thread(role, issues)
+        return issues
 
-    def _mechanism_id(self, partner: str, role: Role) -> str:
-        """Names the negotiation by day and partners: equal worlds give equal names, which the simulator's do not."""
-        seller, buyer = (partner, self._me) if role == "buyer" else (self._me, partner)
-        return f"{self._day:03d}_{seller}_{buyer}"
-
-    def dusk(self, agent: Any) -> None:
-        world, me = agent.awi._world, agent.awi.agent.id
+    def dusk(self) -> None:
+        world, me = self._world, self._me
         self._executed = (int(world._input_quantity[me]), int(world._output_quantity[me]))
         contracts = world.agent_contracts[me]
         for contract in contracts[self._contracts_seen :]:
@@ -143,75 +152,83 @@ class Recorder:
         for event in self._due.pop(self._day, ()):
             self.entries.append(ContractExecutedEntry(day=self._day, data=event))
 
-    def _close_day(self) -> None:
-        awi = self._awi
-        world, me = awi._world, awi.agent.id
+    def _close_day(self, balance: float, inventory_input: int, inventory_output: int) -> None:
+        world, me = self._world, self._me
         profits = world._profits[me]
         closed = DayClosed(
-            balance=float(awi.current_balance),
-            inventory_input=int(awi.current_inventory_input),
-            inventory_output=int(awi.current_inventory_output),
-            executed_input=self._executed[0],
-            executed_output=self._executed[1],
-            productivity=float(world._productivity[me]),
-            shortfall_penalty=float(world._shortfall_penalty[me]),
-            shortfall_quantity=int(world._shortfall_quantity[me]),
-            storage_cost=float(world._storage_cost[me]),
-            disposal_cost=float(world._disposal_cost[me]),
-            profit=float(profits[-1]) if len(profits) > self._day else 0.0,
+            balance,
+            inventory_input,
+            inventory_output,
+            *self._executed,
+            float(world._productivity[me]),
+            float(world._shortfall_penalty[me]),
+            int(world._shortfall_quantity[me]),
+            float(world._storage_cost[me]),
+            float(world._disposal_cost[me]),
+            float(profits[-1]) if len(profits) > self._day else 0.0,
         )
+        self._closed_days.append(closed)
         self.entries.append(DayClosedEntry(day=self._day, data=closed))
 
     # -- decisions --
 
     def _decide(
-        self, asked: Asked, partner: str, state: Any, offer: Offer | None, answer: Answer, counter: Offer | None
+        self,
+        asked: Asked,
+        partner: str,
+        thread: Thread,
+        state: Any,
+        offer: Offer | None,
+        answer: Answer,
+        counter: Offer | None,
     ) -> Decision:
-        thread = self._threads[partner]
         decision = Decision(
             self._calls,
             asked,
             partner,
             thread.role,
-            self._mechanism_id(partner, thread.role),
+            thread.mechanism_id,
             state.step,
             self._rounds,
             float(state.relative_time),
             thread.issues,
             offer,
             answer,
-            counter if answer == "REJECT" else None,
+            counter,
             self._deals,
         )
+        self._answers[answer] += 1
         self.entries.append(DecisionEntry(day=self._day, data=decision))
         return decision
 
     def opened(self, proposals: Any) -> None:
+        asking = self.asking_state
         for partner, outcome in (proposals or {}).items():
-            if partner in self._open:
+            thread = self._threads.get(partner)
+            if thread is not None and thread.open:
                 counter = None if outcome is None else _offer(outcome)
                 answer: Answer = "END" if counter is None else "REJECT"
-                asking = self.asking_state
-                self._pending[partner] = self._decide("first_proposals", partner, asking, None, answer, counter)
+                thread.pending = self._decide("first_proposals", partner, thread, asking, None, answer, counter)
         self._calls += 1
 
     def answered(self, offers: Any, states: Any, responses: Any) -> None:
         """Everything in sight was answered: what is in `responses`, and by silence every other open thread (END)."""
-        for partner, outcome in offers.items():
-            if partner in self._threads and outcome is not None:
-                self._saw(partner, outcome, states[partner])
-        for partner in self._threads:
-            if partner not in self._open:
+        on_table = {partner: _offer(outcome) for partner, outcome in offers.items() if outcome is not None}
+        for partner, offer in on_table.items():
+            thread = self._threads.get(partner)
+            if thread is not None:
+                self._offers.saw(thread.role, offer, states[partner].step, self._rounds)
+        for partner, thread in self._threads.items():
+            if not thread.open:
                 continue
-            on_table = offers.get(partner)
-            offer = None if on_table is None else _offer(on_table)
-            state = states.get(partner, self.asking_state)
+            table = on_table.get(partner)
             given = responses.get(partner)
             outcome = None if given is None else given.outcome
-            answer = "END" if given is None else _answer(given.response, outcome, offer)
+            answer = "END" if given is None else _answer(given.response, outcome, table)
             if answer is not None:
                 counter = _offer(outcome) if answer == "REJECT" else None
-                self._pending[partner] = self._decide("counter_all", partner, state, offer, answer, counter)
+                state = states.get(partner, self.asking_state)
+                thread.pending = self._decide("counter_all", partner, thread, state, table, answer, counter)
         self._calls += 1
 
     def responded(self, partner: str, state: Any, response: Any) -> None:
@@ -223,70 +240,69 @@ class Recorder:
 
     def proposed(self, partner: str, state: Any, outcome: Any) -> None:
         """A proposal left for the partner: an opening, or the second half of a rejection."""
-        self._deliver(partner, state, "END" if outcome is None else "REJECT", outcome)
+        pending = self._threads[partner].pending
+        if outcome is not None and pending is not None and pending.counter_offer == outcome:
+            self._threads[partner].pending = None
+            pending.sent = True
+        elif outcome is not None:
+            self._deliver(partner, state, "REJECT", _offer(outcome))
+        else:
+            self._deliver(partner, state, "END", None)
 
-    def _deliver(self, partner: str, state: Any, answer: Answer, outcome: Any) -> None:
-        counter = None if outcome is None else _offer(outcome)
-        decision = self._pending.pop(partner, None)
+    def _deliver(self, partner: str, state: Any, answer: Answer, counter: Offer | None) -> None:
+        thread = self._threads[partner]
+        decision, thread.pending = thread.pending, None
         if decision is None or decision.answer != answer or decision.counter_offer != counter:
-            on_table = None if state.current_offer is None else _offer(state.current_offer)
-            decision = self._decide(self._otherwise, partner, state, on_table, answer, counter)
+            offer = None if state.current_offer is None else _offer(state.current_offer)
+            decision = self._decide(self._otherwise, partner, thread, state, offer, answer, counter)
             if self._otherwise == "respond":
                 self._calls += 1
-                if on_table is not None:
-                    self._saw(partner, on_table, state)
+                if offer is not None:
+                    self._offers.saw(thread.role, offer, state.step, self._rounds)
         decision.sent = True
-
-    def _saw(self, partner: str, offer: Any, state: Any) -> None:
-        thread = self._threads[partner]
-        self._offers.saw(thread.role, offer, state.step, self._rounds)
 
     # -- results of negotiations --
 
+    def _partner(self, annotation: Any) -> str:
+        buyer: str = annotation["buyer"]
+        return annotation["seller"] if buyer == self._me else buyer
+
     def agreed(self, contract: Any) -> None:
-        annotation, agreement = contract.annotation, contract.agreement
-        role: Role = "buyer" if annotation["buyer"] == self._me else "seller"
-        partner = annotation["seller" if role == "buyer" else "buyer"]
+        agreement = contract.agreement
         deal = (int(agreement["quantity"]), int(agreement["time"]), int(agreement["unit_price"]))
-        mechanism_id = self._mechanism_id(partner, role)
-        data = NegotiationSuccess(mechanism_id, partner, role, deal, contract.mechanism_state.step)
+        partner = self._partner(contract.annotation)
+        thread = self._threads[partner]
+        thread.open = False
+        data = NegotiationSuccess(thread.mechanism_id, partner, thread.role, deal, contract.mechanism_state.step)
         self.entries.append(NegotiationSuccessEntry(day=self._day, data=data))
-        self._open.discard(partner)
         self._deals += 1
+        self._all_deals += 1
 
     def failed(self, annotation: Any, state: Any) -> None:
-        role: Role = "buyer" if annotation["buyer"] == self._me else "seller"
-        partner = annotation["seller" if role == "buyer" else "buyer"]
-        mechanism_id = self._mechanism_id(partner, role)
-        data = NegotiationFailure(mechanism_id, partner, role, state.step, bool(state.timedout))
+        partner = self._partner(annotation)
+        thread = self._threads[partner]
+        thread.open = False
+        data = NegotiationFailure(thread.mechanism_id, partner, thread.role, state.step, bool(state.timedout))
         self.entries.append(NegotiationFailureEntry(day=self._day, data=data))
-        self._open.discard(partner)
 
     # -- the log --
 
     def finish(self, agent: Any, *, world_id: str, config_id: str, seed: int) -> AgentLog:
         """Close the last day and hand over the whole log; call it once, after the world has ended."""
         if self._day >= 0:
-            self._close_day()
-        closed: list[DayClosed] = []
-        answers = {"ACCEPT": 0, "REJECT": 0, "END": 0}
-        deals = 0
-        for entry in self.entries:
-            kind = type(entry)
-            if kind is DecisionEntry:
-                answers[entry.data.answer] += 1  # type: ignore[union-attr]
-            elif kind is NegotiationSuccessEntry:
-                deals += 1
-            elif kind is DayClosedEntry:
-                closed.append(entry.data)  # type: ignore[arg-type]
+            awi = self._awi
+            balance, (inputs, outputs) = awi.current_balance, awi.current_inventory
+            self._close_day(float(balance), int(inputs), int(outputs))
+        closed, answers = self._closed_days, self._answers
+        score = closed[-1].balance / self._reader.initial_balance if closed and self._reader.initial_balance else 0.0
         stats = LogStats(
             days=len(closed),
             decisions=sum(answers.values()),
             accepts=answers["ACCEPT"],
             rejects=answers["REJECT"],
             ends=answers["END"],
-            deals=deals,
-            final_score=closed[-1].balance / self._initial_balance if closed and self._initial_balance else 0.0,
+            deals=self._all_deals,
+            final_score=score,
             tracker_failures=self.failures,
             first_tracker_failure=self.first_failure,
         )
@@ -324,11 +340,11 @@ def _contract_event(contract: Any, me: str) -> ContractEvent:
     annotation, agreement = contract.annotation, contract.agreement
     role: Role = "buyer" if annotation["buyer"] == me else "seller"
     return ContractEvent(
-        partner=annotation["seller" if role == "buyer" else "buyer"],
-        role=role,
-        quantity=int(agreement["quantity"]),
-        time=int(agreement["time"]),
-        price=float(agreement["unit_price"]),
-        signed_at=contract.signed_at,
+        annotation["seller" if role == "buyer" else "buyer"],
+        role,
+        int(agreement["quantity"]),
+        int(agreement["time"]),
+        float(agreement["unit_price"]),
+        contract.signed_at,
         exogenous=contract.mechanism_id is None,
     )

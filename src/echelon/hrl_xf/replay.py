@@ -1,4 +1,4 @@
-"""`echelon hrl replay`: one world of a collection again, in the foreground, with every exception in sight."""
+"""`echelon hrl replay`: one world of a collection or an arena again, in the foreground, exceptions in sight."""
 
 from __future__ import annotations
 
@@ -10,10 +10,17 @@ from typing import Any
 
 import msgspec
 
+from echelon.hrl_xf.agent_specs import AgentSpec
+from echelon.hrl_xf.arena_plan import configuration
+from echelon.hrl_xf.arena_world import play_world as arena_play
 from echelon.hrl_xf.collect import plan_of, unit_name
+from echelon.hrl_xf.compete import COMPETITORS
+from echelon.hrl_xf.compete import KIND as ARENA
+from echelon.hrl_xf.compete import plan_of as arena_plan_of
 from echelon.hrl_xf.options import CollectOptions, ReplayOptions
 from echelon.hrl_xf.tournament import PlannedWorld, fingerprint, plan_worlds
 from echelon.hrl_xf.world_run import play
+from echelon.runtime.files import read_json
 from echelon.runtime.progress import minutes
 
 log = logging.getLogger(__name__)
@@ -21,10 +28,13 @@ log = logging.getLogger(__name__)
 
 def run(options: ReplayOptions) -> int:
     """Make the world anew from the collection's options and seed, play it and show the scores."""
-    planned = planned_world(options.run, options.world)
-    log.info("playing %s, %d days", unit_name(planned), planned.n_steps)
     started = time.perf_counter()
-    world = play(planned, track=())
+    if _kind(options.run) == ARENA:
+        world = arena_world(options.run, options.world, options.competitor)
+    else:
+        planned = planned_world(options.run, options.world)
+        log.info("playing %s, %d days", unit_name(planned), planned.n_steps)
+        world = play(planned, track=())
     log.info("ended after %s", minutes(time.perf_counter() - started))
     for aid, score in sorted(world.scores().items(), key=lambda row: -row[1]):
         log.info("  %-12s %-34s %7.3f", aid, world.agents[aid].short_type_name, score)
@@ -32,6 +42,27 @@ def run(options: ReplayOptions) -> int:
         for day, trace in errors:
             log.info("%s raised on day %s:\n%s", aid, day, trace)
     return 0
+
+
+def _kind(run_dir: Path) -> str | None:
+    file = run_dir / "config.json"
+    kind: str | None = read_json(file).get("kind") if file.exists() else None
+    return kind
+
+
+def arena_world(run_dir: Path, index: int, label: str | None) -> Any:
+    """Configuration `index` of an arena, played with the competitor of that label."""
+    known = read_json(run_dir / COMPETITORS)["competitors"]
+    if label is None or label not in known:
+        raise ValueError(f"--competitor {label}: {run_dir} knows {', '.join(known)}; name one of them")
+    if index < 0:
+        raise ValueError(f"--world {index} must not be negative")
+    saved = known[label]
+    module, _, name = saved["agent"].rpartition(".")
+    competitor = AgentSpec(label, module, name, saved["shielded"], saved["params"])
+    made = configuration(arena_plan_of(read_json(run_dir / "config.json")["options"]), index)
+    log.info("playing configuration %d with %s, %d days", index, label, made.params["n_steps"])
+    return arena_play(made, competitor)
 
 
 def planned_world(run_dir: Path, index: int) -> PlannedWorld:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 
@@ -34,6 +35,9 @@ class Wish:
 
 
 NOTHING = Wish(END, None)
+
+Refused = Literal["baseline", "clip"]
+"""What an acceptance that no longer fits becomes: L1's plain offer, or the offer itself as far as it is safe."""
 
 
 class Reservations:
@@ -60,11 +64,11 @@ class Reservations:
         """What L1 allows now."""
         return self.layer.compute(self.day, self._ledger, self.seller, self.issues)
 
-    def settle(self, wishes: Sequence[Wish]) -> list[Wish]:
+    def settle(self, wishes: Sequence[Wish], refused: Refused = "baseline") -> list[Wish]:
         """The wishes of this side's threads, in their order, made safe all together, and reserved.
 
-        An acceptance that no longer fits becomes L1's plain offer, an offer is clipped, and where nothing is left the
-        thread ends. A thread leaves a piece for each one behind it that wants to go on, if there are enough.
+        An acceptance that no longer fits becomes an offer (`refused`), an offer is clipped, and where nothing is left
+        the thread ends. A thread leaves a piece for each one behind it that wants to go on, if there are enough.
         """
         if self._all_fit(wishes):
             self.hold(w.offer for w in wishes if w.offer is not None)
@@ -73,7 +77,7 @@ class Reservations:
         for i, wish in enumerate(wishes):
             if wish.op != END:
                 behind = sum(w.op == REJECT for w in wishes[i + 1 :])
-                wish = self._fit(wish, behind)
+                wish = self._fit(wish, behind, refused)
                 self.hold([] if wish.offer is None else [wish.offer])
             settled.append(wish)
         return settled
@@ -95,14 +99,15 @@ class Reservations:
         paid: Floats = limits.money_room
         return bool((room[days] >= 0).all() and (self.seller[0] or paid[0] >= 0))
 
-    def _fit(self, wish: Wish, behind: int) -> Wish:
+    def _fit(self, wish: Wish, behind: int, refused: Refused) -> Wish:
         assert wish.offer is not None
         out, asked = self.view(), np.array([wish.offer])
         if wish.op == ACCEPT:
             if self.layer.allows(out, asked)[0]:
                 return wish
-            plain = self.layer.baseline_offers(out).row(0)
-            return NOTHING if plain is None else Wish(REJECT, plain)
+            if refused == "baseline":
+                plain = self.layer.baseline_offers(out).row(0)
+                return NOTHING if plain is None else Wish(REJECT, plain)
         q, t, p = wish.offer
         room = np.where(out.time_mask[0] == 0, out.safe[0], 0.0).max()
         q = int(min(q, max(1, room - behind)))

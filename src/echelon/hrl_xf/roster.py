@@ -35,7 +35,10 @@ TOP_2024: dict[str, str] = {
 
 BASELINES: dict[str, str] = {"RandomStdAgent": _SCML, "SyncRandomStdAgent": _SCML}
 
-ROSTER: dict[str, str] = {**TOP_2025, **TOP_2024, **BASELINES}
+OWN: dict[str, str] = {"LitaAgentHRL": "echelon.hrl_xf.agent", "LitaAgentRules": "echelon.hrl_xf.agent"}
+"""Ours: with learnt layers, and with rules alone. In no standard field; `--add` puts them into one."""
+
+ROSTER: dict[str, str] = {**TOP_2025, **TOP_2024, **BASELINES, **OWN}
 
 
 def field(max_top_2025: int, max_top_2024: int) -> list[str]:

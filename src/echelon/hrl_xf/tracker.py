@@ -24,6 +24,9 @@ from echelon.hrl_xf.recorder import Recorder
 
 _PREFIX = "Tracked"
 _FROM = "From"
+WAIT, REJECT = ResponseType.WAIT, ResponseType.REJECT_OFFER
+
+Methods = dict[str, Callable[..., Any]]
 
 
 def _recorded(method: Callable[..., None]) -> Callable[..., None]:
@@ -44,83 +47,109 @@ _dusk = _recorded(Recorder.dusk)
 _opened = _recorded(Recorder.opened)
 _answered = _recorded(Recorder.answered)
 _responded = _recorded(Recorder.responded)
-_proposed = _recorded(Recorder.proposed)
 _agreed = _recorded(Recorder.agreed)
-_failed = _recorded(Recorder.failed)
 
 
 class TrackedAgent:
-    """Mixed in before an agent class; `echelon_recorder` holds what was seen."""
+    """Stands before an agent class in its recording subclass; `echelon_recorder` holds what was seen."""
 
     echelon_recorder: Recorder
 
-    def before_step(self) -> None:
+
+def _days_and_results(cls: type[Any]) -> Methods:
+    """`cls`'s own methods, recording when a day begins and ends and how a negotiation ends."""
+    own_before_step, own_step = cls.before_step, cls.step
+    own_success, own_failure = cls.on_negotiation_success, cls.on_negotiation_failure
+
+    def before_step(self: Any) -> None:
         _dawn(self.echelon_recorder, self)
-        super().before_step()  # type: ignore[misc]
+        own_before_step(self)
 
-    def step(self) -> None:
-        _dusk(self.echelon_recorder, self)
-        super().step()  # type: ignore[misc]
+    def step(self: Any) -> None:
+        _dusk(self.echelon_recorder)
+        own_step(self)
 
-    def propose(self, negotiator_id: str, state: Any, *args: Any, **kwargs: Any) -> Any:
+    def on_negotiation_success(self: Any, contract: Any, mechanism: Any) -> None:
+        _agreed(self.echelon_recorder, contract)
+        own_success(self, contract, mechanism)
+
+    def on_negotiation_failure(self: Any, partners: Any, annotation: Any, mechanism: Any, state: Any) -> None:
         recorder = self.echelon_recorder
-        if not recorder.asking:
-            recorder.asking_state = state
-        recorder.asking += 1
         try:
-            offer = super().propose(negotiator_id, state, *args, **kwargs)  # type: ignore[misc]
+            recorder.failed(annotation, state)
+        except Exception:  # noqa: BLE001 - the world must go on whatever the recorder does
+            recorder.count_failure(traceback.format_exc())
+        own_failure(self, partners, annotation, mechanism, state)
+
+    return _by_name(before_step, step, on_negotiation_success, on_negotiation_failure)
+
+
+def _answers(cls: type[Any]) -> Methods:
+    """`cls`'s own `propose` and `respond`, recording what leaves for a partner."""
+    own_propose, own_respond = cls.propose, cls.respond
+
+    def propose(self: Any, negotiator_id: str, state: Any, *args: Any, **kwargs: Any) -> Any:
+        recorder = self.echelon_recorder
+        if recorder.asking:
+            return own_propose(self, negotiator_id, state, *args, **kwargs)
+        recorder.asking, recorder.asking_state = True, state
+        try:
+            offer = own_propose(self, negotiator_id, state, *args, **kwargs)
         finally:
-            recorder.asking -= 1
-        if not recorder.asking:
-            _proposed(recorder, negotiator_id, state, offer)
+            recorder.asking = False
+        try:
+            recorder.proposed(negotiator_id, state, offer)
+        except Exception:  # noqa: BLE001 - the world must go on whatever the recorder does
+            recorder.count_failure(traceback.format_exc())
         return offer
 
-    def respond(self, negotiator_id: str, state: Any, *args: Any, **kwargs: Any) -> Any:
+    def respond(self: Any, negotiator_id: str, state: Any, *args: Any, **kwargs: Any) -> Any:
         recorder = self.echelon_recorder
-        if not recorder.asking:
-            recorder.asking_state = state
-        recorder.asking += 1
+        if recorder.asking:
+            return own_respond(self, negotiator_id, state, *args, **kwargs)
+        recorder.asking, recorder.asking_state = True, state
         try:
-            response = super().respond(negotiator_id, state, *args, **kwargs)  # type: ignore[misc]
+            response = own_respond(self, negotiator_id, state, *args, **kwargs)
         finally:
-            recorder.asking -= 1
-        if response is not ResponseType.WAIT and not recorder.asking:
+            recorder.asking = False
+        if response is not WAIT and response is not REJECT:  # a rejection leaves with the proposal that follows
             _responded(recorder, negotiator_id, state, response)
         return response
 
-    def on_negotiation_success(self, contract: Any, mechanism: Any) -> None:
-        _agreed(self.echelon_recorder, contract)
-        super().on_negotiation_success(contract, mechanism)  # type: ignore[misc]
-
-    def on_negotiation_failure(self, partners: Any, annotation: Any, mechanism: Any, state: Any) -> None:
-        _failed(self.echelon_recorder, annotation, state)
-        super().on_negotiation_failure(partners, annotation, mechanism, state)  # type: ignore[misc]
+    return _by_name(propose, respond)
 
 
-class TrackedSyncAgent(TrackedAgent):
-    """The same for agents that answer all threads in one call."""
+def _decisions(cls: type[Any]) -> Methods:
+    """The same for what answers all threads in one call."""
+    own_first_proposals, own_counter_all = cls.first_proposals, cls.counter_all
 
-    def first_proposals(self) -> Any:
+    def first_proposals(self: Any) -> Any:
         recorder = self.echelon_recorder
         recorder.deciding += 1
         try:
-            proposals = super().first_proposals()  # type: ignore[misc]
+            proposals = own_first_proposals(self)
         finally:
             recorder.deciding -= 1
         if not recorder.deciding:
             _opened(recorder, proposals)
         return proposals
 
-    def counter_all(self, offers: Any, states: Any) -> Any:
+    def counter_all(self: Any, offers: Any, states: Any) -> Any:
         recorder = self.echelon_recorder
         recorder.deciding += 1
         try:
-            responses = super().counter_all(offers, states)  # type: ignore[misc]
+            responses = own_counter_all(self, offers, states)
         finally:
             recorder.deciding -= 1
         if not recorder.deciding:
             _answered(recorder, offers, states, responses)
         return responses
+
+    return _by_name(first_proposals, counter_all)
+
+
+def _by_name(*methods: Callable[..., Any]) -> Methods:
+    return {method.__name__: method for method in methods}
 
 
 def _new_recorder(cls: type[Any]) -> Recorder:
@@ -140,7 +169,6 @@ def tracked(cls: type[Any]) -> type[Any]:
         return cls
     if cls in _tracked:
         return _tracked[cls]
-    mixin = TrackedSyncAgent if issubclass(cls, SAOSyncController) else TrackedAgent
     name = _tracked_name(cls)
 
     def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
@@ -148,7 +176,8 @@ def tracked(cls: type[Any]) -> type[Any]:
         cls.__init__(self, *args, **kwargs)
 
     body = {"__init__": __init__, "__module__": __name__, "__qualname__": name, "__doc__": cls.__doc__}
-    _tracked[cls] = type(name, (mixin, cls), body)
+    methods = _days_and_results(cls) | _answers(cls) | (_decisions(cls) if issubclass(cls, SAOSyncController) else {})
+    _tracked[cls] = type(name, (TrackedAgent, cls), body | methods)
     return _tracked[cls]
 
 

@@ -12,20 +12,9 @@ import matplotlib
 from markupsafe import Markup
 from matplotlib.figure import Figure
 
+from echelon.hrl_xf.training_curves import PHASES, groups_of, of_phase, sentence
 from echelon.runtime.metrics import Series, read_metrics
 
-PHASES = {
-    "l2_bc": "L2, the day's goal, by behaviour cloning",
-    "l3_bc": "L3, the round's action, by behaviour cloning",
-    "l3_awr": "L3 by advantage-weighted regression",
-    "l4_distill": "L4, attention among threads, from its teacher",
-}
-GROUPS = {
-    "Loss": ("loss",),
-    "Loss of each part": ("loss_q", "loss_p", "nll_op", "nll_day", "nll_dq", "nll_dp", "excess"),
-    "Accuracy": ("acc_op", "acc_day", "acc_dq", "acc_dp", "acc_first"),
-    "Mean error in pieces, currency, days": ("mae_q", "mae_p", "mae_dq", "mae_dp", "mae_day"),
-}
 COLOURS = ("#2a6f97", "#e07a2f", "#7a9e3f", "#8c5a9e", "#b5524a", "#3f8f5f", "#777777")
 
 _PAGE = jinja2.Template(
@@ -62,25 +51,9 @@ def _phases(run_dir: Path) -> list[dict[str, Any]]:
 
 
 def _phase(name: str, metrics: Mapping[str, Series]) -> dict[str, Any]:
-    mine = {key.partition("/")[2]: series for key, series in metrics.items() if key.startswith(f"{name}/")}
-    plots = []
-    for title, names in GROUPS.items():
-        shown = [n for n in names if f"train_{n}" in mine]
-        if shown:
-            plots.append({"title": title, "svg": Markup(_svg(mine, shown))})
-    return {"title": PHASES[name], "line": _line(mine), "plots": plots}
-
-
-def _line(mine: Mapping[str, Series]) -> str:
-    """The phase in one sentence of figures."""
-    judged = mine.get("val_loss", mine["train_loss"])
-    at = int(judged.values.argmin())
-    parts = [f"{len(judged.steps)} epochs, best {judged.steps[at]} (loss {judged.values[at]:.4g})"]
-    if "samples_per_second" in mine:
-        parts.append(f"{mine['samples_per_second'].values.mean():,.0f} samples/s")
-        parts.append(f"{mine['seconds'].values.sum():,.0f} s of training")
-    tests = [f"{key[5:]} {s.values[-1]:.4g}" for key, s in mine.items() if key.startswith("test_")]
-    return "; ".join([*parts, *(["test: " + ", ".join(tests)] if tests else [])])
+    mine = of_phase(name, metrics)
+    plots = [{"title": title, "svg": Markup(_svg(mine, shown))} for title, shown in groups_of(mine).items()]
+    return {"title": PHASES[name], "line": sentence(mine), "plots": plots}
 
 
 def _svg(mine: Mapping[str, Series], names: list[str]) -> str:

@@ -1,0 +1,67 @@
+"""Options of `echelon hrl compete`. Each docstring below an option is its `--help`; imports stay light."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+import tyro
+
+from echelon.hrl_xf.options import Flag
+
+Seats = Literal["one", "each-level"]
+
+
+@dataclass(frozen=True)
+class CompeteOptions:
+    """How an agent stands against others: every one plays the same worlds in the same seats, with intervals.
+
+    `echelon hrl compete --agent LitaAgentHRL --against top-2025,top-2024 --worlds 40`
+
+    An agent is written [LABEL=]AGENT[:ARGUMENTS], where AGENT is a roster name, LitaAgentHRL, package.module:Class or
+    shielded(AGENT), and ARGUMENTS is a training run's folder or key=value,key=value… for the constructor:
+    LitaAgentHRL:runs/first, L1=LitaAgentHRL:l2=heuristic,l3=l1,l4=heuristic, shielded(PenguinAgent).
+
+    The same command on the same --output-dir goes on where it stopped. More --worlds and further agents may be added
+    to it: what was played stays.
+    """
+
+    agent: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
+    """an agent to judge; repeat the option for several. LitaAgentHRL if not given"""
+    against: str = "top-2025,top-2024"
+    """rivals, separated by commas: names and groups (top-2025, top-2024, baselines; top-2025:3 is the best three)"""
+    worlds: int = 20
+    """world configurations; each is played once by every competitor"""
+    steps: int | None = None
+    """days in a world; drawn from 50..200 for each configuration if not given"""
+    field: str = "top-2025,top-2024"
+    """who plays in the other seats, drawn for each configuration: names and groups as in --against"""
+    seats: Seats = "one"
+    """where the competitor sits: in one factory, level by level in turn from configuration to configuration, or in one
+    on each level of every configuration; then it trades with itself, which is not what a league measures"""
+    output_dir: Path = Path("arena_runs/arena")
+    """results go here: standings.json, standings.csv, worlds/, failed/"""
+    parallelism: str = "loky"
+    """serial | loky[:workers or :fraction] | parallel[:workers] | dask[:scheduler address]"""
+    seed: int = 0
+    """the same seed gives the same worlds, with any number of workers"""
+    world_timeout: float = 1800.0
+    """seconds after which a world is given up and recorded under failed/"""
+    resamples: int = 10_000
+    """bootstrap resamples behind an interval"""
+    fail_fast: Flag = False
+    """stop at the first world that fails"""
+    quiet: Annotated[Flag, tyro.conf.arg(aliases=["-q"])] = False
+    """say nothing but errors"""
+
+    def __post_init__(self) -> None:
+        for name in ("worlds", "resamples"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"--{name} {getattr(self, name)} must be at least 1")
+        if self.steps is not None and self.steps < 5:
+            raise ValueError(f"--steps {self.steps} is too short: a chain of four levels needs 5 days; use at least 5")
+        if self.world_timeout <= 0:
+            raise ValueError(f"--world-timeout {self.world_timeout} must be positive")
+        if self.seed < 0:
+            raise ValueError(f"--seed {self.seed} must not be negative")

@@ -1,0 +1,188 @@
+"""What one competitor's factory did in a world: score, trade, losses by cause, and how often it left L1's limits.
+
+All of it is read from the log of the recorder that sits in the focal seats, so champions and our own agent are measured
+by the same rule, from the outside.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+import numpy as np
+
+from echelon.hrl_xf.day_batch import Bools, DayBatch, Floats, Ints, Ledger, day_batch
+from echelon.hrl_xf.l1_safety import L1SafetyLayer
+from echelon.hrl_xf.log_columns import ACCEPT, REJECT, LogColumns, columns_of
+from echelon.hrl_xf.schema import AgentLog, ContractSignedEntry, DayClosed
+
+Place = Literal["first", "middle", "last"]
+
+
+class Losses(msgspec.Struct, frozen=True, kw_only=True):
+    """Where money went, in the world's money; what is not a payment is an estimate at trading prices."""
+
+    shortfall: float
+    """penalties for pieces sold and not delivered"""
+    storage: float
+    """storage and disposal of what lay about"""
+    price_bought: float
+    """Σ quantity · (price − trading price of the signing day) over negotiated purchases; negative is a gain"""
+    price_sold: float
+    """the same for sales, trading price − price"""
+    idle_lines: float
+    """Σ idle lines · margin of the day: output price − input price − production cost, where positive"""
+    leftover: float
+    """stock at the end, at the last day's trading prices"""
+
+
+class SeatRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """One focal seat of one world."""
+
+    seat: int
+    agent_id: str
+    level: int
+    place: Place
+    score: float
+    initial_balance: float
+    bankrupt: bool
+    contracts: int
+    """negotiated ones; exogenous contracts are given"""
+    bought: int
+    sold: int
+    shortfall: int
+    """pieces sold and not delivered"""
+    leftover: int
+    """pieces in stock at the end"""
+    breaches: int
+    """days on which a contract was breached"""
+    sent: int
+    """pieces in all offers and acceptances that reached a partner"""
+    unsafe_sent: int
+    """of these, pieces beyond what L1 held safe at that moment, each answer taken alone"""
+    signed: int
+    """pieces in all deals"""
+    unsafe_signed: int
+    """of these, pieces beyond what L1 held safe, deal after deal in the order of signing"""
+    exceptions: int
+    negotiator_exceptions: int
+    recorder_failures: int
+    idle_lines: int
+    losses: Losses
+    balance: list[float]
+    """by day, at its end; so are the stocks"""
+    inventory_input: list[int]
+    inventory_output: list[int]
+    seconds: float
+    """what the agent's calls took, recording included; the only number here that differs from run to run"""
+
+
+def seat_record(world: Any, adapter: Any, log: AgentLog, seat: int) -> SeatRecord:
+    """The record of a focal seat of an ended world."""
+    columns = columns_of(log)
+    closed = [day for day in columns.closed if day is not None]
+    days = day_batch(columns.days)
+    first = columns.days[0]
+    signed = [e.data for e in log.entries if isinstance(e, ContractSignedEntry) and not e.data.exogenous]
+    bought = [c for c in signed if c.role == "buyer"]
+    sold = [c for c in signed if c.role == "seller"]
+    prices = {day.current_step: day for day in columns.days}
+    idle = days.n_lines * np.array([1.0 - day.productivity for day in closed])
+    margin = days.spot_price_out - days.spot_price_in - days.production_cost
+    last = closed[-1]
+    sent, unsafe_sent = unsafe_answers(columns, days)
+    dealt, unsafe_dealt = unsafe_deals(columns, days)
+    return SeatRecord(
+        seat=seat,
+        agent_id=log.agent_id,
+        level=first.level,
+        place="first" if first.level == 0 else "last" if first.level == first.n_products - 2 else "middle",
+        score=float(world.scores()[adapter.id]),
+        initial_balance=first.initial_balance,
+        bankrupt=bool(world.is_bankrupt[adapter.id]),
+        contracts=len(signed),
+        bought=sum(c.quantity for c in bought),
+        sold=sum(c.quantity for c in sold),
+        shortfall=sum(day.shortfall_quantity for day in closed),
+        leftover=last.inventory_input + last.inventory_output,
+        breaches=sum(map(bool, world._breaches_of[adapter.id])),
+        sent=sent,
+        unsafe_sent=unsafe_sent,
+        signed=dealt,
+        unsafe_signed=unsafe_dealt,
+        exceptions=len(world.agent_exceptions[adapter.id]),
+        negotiator_exceptions=len(world.negotiator_exceptions[adapter.id]),
+        recorder_failures=log.stats.tracker_failures,
+        idle_lines=round(float(idle.sum())),
+        losses=Losses(
+            shortfall=sum(day.shortfall_penalty for day in closed),
+            storage=sum(day.storage_cost + day.disposal_cost for day in closed),
+            price_bought=sum(c.quantity * (c.price - prices[c.signed_at].spot_price_in) for c in bought),
+            price_sold=sum(c.quantity * (prices[c.signed_at].spot_price_out - c.price) for c in sold),
+            idle_lines=float((idle * np.maximum(margin, 0.0)).sum()),
+            leftover=_worth(last, days),
+        ),
+        balance=[day.balance for day in closed],
+        inventory_input=[day.inventory_input for day in closed],
+        inventory_output=[day.inventory_output for day in closed],
+        seconds=float(world.times[adapter.id]),
+    )
+
+
+def _worth(last: DayClosed, days: DayBatch) -> float:
+    return float(last.inventory_input * days.spot_price_in[-1] + last.inventory_output * days.spot_price_out[-1])
+
+
+def unsafe_answers(columns: LogColumns, days: DayBatch) -> tuple[int, int]:
+    """(pieces in offers and acceptances that were sent, those beyond L1's limits when they were decided)."""
+    op, sent = columns.column("op"), columns.column("sent") == 1
+    rows = np.flatnonzero(sent & ((op == ACCEPT) | (op == REJECT)))
+    accepted = op[rows] == ACCEPT
+    quantity, ahead, price = (
+        np.where(accepted, columns.column(f"{name}_seen")[rows], columns.column(name)[rows])
+        for name in ("quantity", "ahead", "price")
+    )
+    day, before = columns.column("day")[rows], columns.column("deals_before")[rows]
+    seller = columns.column("seller")[rows] == 1
+    return _beyond(columns, days, day, before, seller, quantity, ahead, price)
+
+
+def unsafe_deals(columns: LogColumns, days: DayBatch) -> tuple[int, int]:
+    """(pieces in deals, those beyond L1's limits when they were signed), one deal after the other."""
+    flat = [
+        (row, n, role == "seller", q, t - columns.days[row].current_step, p)
+        for row, deals in enumerate(columns.deals)
+        for n, (role, (q, t, p)) in enumerate(deals)
+    ]
+    day, before, seller, quantity, ahead, price = np.array(flat, np.int64).reshape(-1, 6).T
+    return _beyond(columns, days, day, before, seller == 1, quantity, ahead, price)
+
+
+def _beyond(
+    columns: LogColumns,
+    days: DayBatch,
+    day: Ints,
+    before: Ints,
+    seller: Bools,
+    quantity: Ints,
+    ahead: Ints,
+    price: Ints,
+) -> tuple[int, int]:
+    """Pieces in all, and beyond what is safe after the day's first `before` deals."""
+    if not len(day):
+        return 0, 0
+    ledger, first = Ledger.after_each_deal(days, columns.deals)
+    limits = L1SafetyLayer(days.H).limits(days.take(day), ledger.take(first[day] + before))
+    safe = safe_quantity(limits.Q_safe, limits.Q_safe_sell, limits.B_free, seller, ahead, price)
+    return int(quantity.sum()), int(np.maximum(quantity - safe, 0).sum())
+
+
+def safe_quantity(
+    Q_safe: Floats, Q_safe_sell: Floats, B_free: Floats, seller: Bools, ahead: Ints, price: Ints
+) -> Floats:
+    """The largest whole quantity L1 allows for delivery `ahead` days from now at `price`.  # (N,)"""
+    rows = np.arange(len(seller))
+    affordable = np.floor(np.divide(B_free, price, out=np.full(len(rows), np.inf), where=price > 0))
+    buy = np.minimum(Q_safe[rows, ahead], affordable)
+    whole: Floats = np.floor(np.where(seller, Q_safe_sell[rows, ahead], buy))
+    return whole

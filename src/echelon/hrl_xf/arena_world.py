@@ -1,0 +1,134 @@
+"""One world of the arena: built, played with the competitor in the focal seats, and put on disk. Runs in a worker."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from echelon.hrl_xf import tracker
+from echelon.hrl_xf.agent_specs import AgentSpec
+from echelon.hrl_xf.arena_plan import ArenaConfiguration, ArenaPlan, configuration
+from echelon.hrl_xf.arena_seat import SeatRecord, seat_record
+from echelon.hrl_xf.lean_world import lean_std_world_generator
+from echelon.hrl_xf.module_state import restore_modules
+from echelon.runtime.files import write_atomic
+from echelon.runtime.seeding import rng, seed_everything
+
+FORMAT_VERSION = 1
+WORLDS = "worlds"
+
+
+class ArenaResult(msgspec.Struct, frozen=True, kw_only=True):
+    """worlds/<index>_<competitor>.json: one competitor in one configuration."""
+
+    format_version: int = FORMAT_VERSION
+    index: int
+    competitor: str
+    """its label"""
+    digest: str
+    """of the configuration: equal for all competitors, or the results cannot be compared"""
+    seed: int
+    levels: int
+    days: int
+    background: list[str]
+    """labels by factory, empty in the focal seats"""
+    scores: list[float]
+    """of all factories"""
+    contracts: int
+    """signed in the whole world"""
+    simulation_exceptions: int
+    seats: list[SeatRecord]
+    seconds: float
+    """wall time"""
+
+    @property
+    def score(self) -> float:
+        """The competitor's: the mean of its seats."""
+        return sum(seat.score for seat in self.seats) / len(self.seats)
+
+
+def result_path(output_dir: Path, index: int, competitor: AgentSpec) -> Path:
+    return output_dir / WORLDS / f"{index:05d}_{competitor.slug}.json"
+
+
+def read_result(path: Path) -> ArenaResult:
+    """A result from its file; an error names it."""
+    try:
+        result = msgspec.json.decode(path.read_bytes(), type=ArenaResult)
+    except msgspec.DecodeError as error:
+        raise ValueError(f"{path} is no result of the arena ({error}); delete it, and it is played again") from error
+    if result.format_version != FORMAT_VERSION:
+        raise ValueError(f"{path} has format_version {result.format_version}, this Echelon reads {FORMAT_VERSION}")
+    return result
+
+
+def build(made: ArenaConfiguration, competitor: AgentSpec) -> Any:
+    """The world, not begun, with the competitor in the focal seats, who records itself."""
+    specs = [competitor, *(spec for spec in made.background if spec is not None)]
+    restore_modules(spec.base for spec in specs if not spec.module.startswith("echelon."))
+    seed_everything(made.seed)
+    world = lean_std_world_generator(**made.config(competitor, f"arena-{made.index:05d}"))
+    _draw_costs(world, made.seed)
+    others = {agent.id for seat, agent in enumerate(world.non_system_agents) if seat not in made.focal}
+    tracker.attach(world, skip=others)
+    return world
+
+
+def _draw_costs(world: Any, seed: int) -> None:
+    """The factories' daily costs, by scml's own formula but from the configuration's seed.
+
+    The world draws them after making the agents; a competitor that draws numbers as it is made would change everyone's.
+    """
+    draw = rng(seed, "costs")
+    tables = (("disposal_cost", world.agent_disposal_cost), ("storage_cost", world.agent_storage_cost))
+    for name, table in (*tables, ("shortfall_penalty", world.agent_shortfall_penalty)):
+        for aid in table:
+            profile = world.agent_profiles[aid]
+            deviation, mean = getattr(profile, f"{name}_dev"), getattr(profile, f"{name}_mean")
+            table[aid] = np.abs(draw.standard_normal(world.n_steps) * deviation + mean)
+
+
+def play_world(made: ArenaConfiguration, competitor: AgentSpec) -> Any:
+    """Build and play the world; returns it ended."""
+    world = build(made, competitor)
+    seed_everything(made.seed)
+    world.run()
+    return world
+
+
+def play(made: ArenaConfiguration, competitor: AgentSpec) -> ArenaResult:
+    """Play the configuration with the competitor."""
+    started = time.perf_counter()
+    world = play_world(made, competitor)
+    adapters = list(world.non_system_agents)
+    seats = []
+    for seat in made.focal:
+        agent = adapters[seat].adapted_object
+        log = agent.echelon_recorder.finish(agent, world_id=world.name, config_id=made.digest, seed=made.seed)
+        seats.append(seat_record(world, adapters[seat], log, seat))
+    scores = world.scores()
+    return ArenaResult(
+        index=made.index,
+        competitor=competitor.label,
+        digest=made.digest,
+        seed=made.seed,
+        levels=made.n_levels,
+        days=world.current_step,
+        background=["" if spec is None else spec.label for spec in made.background],
+        scores=[float(scores[adapter.id]) for adapter in adapters],
+        contracts=len(world.saved_contracts),
+        simulation_exceptions=sum(map(len, world.simulation_exceptions.values())),
+        seats=seats,
+        seconds=time.perf_counter() - started,
+    )
+
+
+def play_and_save(plan: ArenaPlan, index: int, competitor: AgentSpec, output_dir: Path) -> ArenaResult:
+    """Make configuration `index`, play it with the competitor and write the result, whole or not at all."""
+    result = play(configuration(plan, index), competitor)
+    write_atomic(result_path(output_dir, index, competitor), msgspec.json.encode(result))
+    return result

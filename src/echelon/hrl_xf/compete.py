@@ -1,0 +1,178 @@
+"""`echelon hrl compete`: the same worlds, the same seats, every competitor; resumable at any moment."""
+
+from __future__ import annotations
+
+import logging
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from echelon.hrl_xf.agent_specs import HRL_AGENT, AgentSpec, SpecError, add, parse_agent, parse_list
+from echelon.hrl_xf.arena_options import CompeteOptions
+from echelon.hrl_xf.arena_plan import ArenaPlan
+from echelon.hrl_xf.arena_world import WORLDS, ArenaResult, play_and_save, read_result, result_path
+from echelon.hrl_xf.history import DEFAULT_SECONDS_PER_FACTORY_DAY
+from echelon.hrl_xf.standings import standings
+from echelon.hrl_xf.standings_tables import console_tables, write_standings
+from echelon.hrl_xf.world_folder import (
+    EXIT_SOME_FAILED,
+    FolderError,
+    Played,
+    Unit,
+    check_same,
+    contents,
+    exclusive,
+    play_units,
+    write_config,
+)
+from echelon.runtime.executors import n_workers
+from echelon.runtime.files import read_json, write_json
+from echelon.runtime.progress import minutes
+
+log = logging.getLogger(__name__)
+
+KIND = "arena"
+COMPETITORS = "competitors.json"
+_MEAN_DAYS, _MEAN_FACTORIES = 125, 14
+
+
+@dataclass(frozen=True)
+class Contest:
+    """Who competes in which worlds."""
+
+    plan: ArenaPlan
+    agents: list[str]
+    """labels of those to judge"""
+    competitors: list[AgentSpec]
+    """all of them, rivals included"""
+    worlds: int
+
+
+def run(options: CompeteOptions) -> int:
+    """The command: refuse what cannot work, play what is missing, then derive the tables from the results."""
+    contest = contest_of(options)
+    output_dir = options.output_dir
+    if contents(output_dir):
+        check_same(output_dir, KIND, deciding(options))
+    for spec in (*contest.competitors, *contest.plan.field):
+        spec.load()  # raises before anything is written if it cannot be imported
+    with exclusive(output_dir, KIND):
+        open_arena(output_dir, options, contest)
+        units = missing_units(contest, output_dir)
+        announce(contest, units, options)
+        played = play_units(units, play_and_save, output_dir, options, lambda unit: replay_command(output_dir, unit))
+        results = results_of(contest, output_dir)
+        if results:
+            table = standings(results, contest.agents, options.resamples)
+            write_standings(output_dir, table)
+            log.info("%s", console_tables(table))
+        report(contest, results, played, output_dir)
+    return EXIT_SOME_FAILED if played.failed else 0
+
+
+def contest_of(options: CompeteOptions) -> Contest:
+    """Turn options into competitors and a plan, checking all that can be checked before anything runs."""
+    n_workers(options.parallelism)  # raises on a wrong one
+    found: dict[str, AgentSpec] = {}
+    for text in options.agent or (HRL_AGENT,):
+        add(found, parse_agent(text))
+    agents = list(found)
+    for spec in parse_list(options.against, "--against"):
+        add(found, spec)
+    if len(found) < 2:
+        raise SpecError("one competitor alone has nobody to be compared with; name rivals with --against")
+    return Contest(plan_of(deciding(options)), agents, list(found.values()), options.worlds)
+
+
+def deciding(options: CompeteOptions) -> dict[str, Any]:
+    """The options that decide the worlds. Competitors and the number of worlds may grow."""
+    return {"field": options.field, "seats": options.seats, "steps": options.steps, "seed": options.seed}
+
+
+def plan_of(saved: dict[str, Any]) -> ArenaPlan:
+    """The plan of a folder's deciding options."""
+    field = tuple(parse_list(saved["field"], "--field"))
+    return ArenaPlan(field, saved["seats"], saved["steps"], saved["seed"])
+
+
+def open_arena(output_dir: Path, options: CompeteOptions, contest: Contest) -> None:
+    """Write what the arena is and who competes; a label that was played by another agent is refused."""
+    (output_dir / WORLDS).mkdir(exist_ok=True)
+    if not (output_dir / "config.json").exists():
+        write_config(output_dir, KIND, deciding(options))
+    file = output_dir / COMPETITORS
+    known: dict[str, Any] = read_json(file)["competitors"] if file.exists() else {}
+    slugs = {saved["slug"]: label for label, saved in known.items()}
+    for spec in contest.competitors:
+        now = spec.identity() | {"slug": spec.slug}
+        if known.setdefault(spec.label, now) != now:
+            changed = [key for key in now if now[key] != known[spec.label].get(key)]
+            raise FolderError(
+                f"{output_dir} holds results of another {spec.label!r} ({', '.join(changed)} differ); "
+                f"give this one a label of its own: new={spec.name}…, or choose another --output-dir"
+            )
+        if slugs.get(spec.slug, spec.label) != spec.label:
+            raise FolderError(f"the labels {spec.label!r} and {slugs[spec.slug]!r} make one file name; use another")
+    write_json(file, {"format_version": 1, "competitors": known})
+
+
+def missing_units(contest: Contest, output_dir: Path) -> list[Unit]:
+    """Worlds without a result, configuration by configuration, so that what is there can be compared."""
+    return [
+        Unit(
+            name=f"configuration {index:05d} ({spec.label})",
+            stem=f"{index:05d}_{spec.slug}",
+            args=(contest.plan, index, spec, output_dir),
+            summary={"index": index, "competitor": spec.label, "seed": contest.plan.seed},
+        )
+        for index in range(contest.worlds)
+        for spec in contest.competitors
+        if not result_path(output_dir, index, spec).exists()
+    ]
+
+
+def results_of(contest: Contest, output_dir: Path) -> list[ArenaResult]:
+    paths = (result_path(output_dir, i, spec) for i in range(contest.worlds) for spec in contest.competitors)
+    return [read_result(path) for path in paths if path.exists()]
+
+
+def replay_command(output_dir: Path, unit: Unit) -> str:
+    folder, label = shlex.quote(str(output_dir)), shlex.quote(unit.summary["competitor"])
+    return f"echelon hrl replay {folder} --world {unit.summary['index']} --competitor {label}"
+
+
+def announce(contest: Contest, units: Sequence[Unit], options: CompeteOptions) -> None:
+    """Say what is going to happen and about how long it will take."""
+    total, workers = contest.worlds * len(contest.competitors), n_workers(options.parallelism)
+    days = contest.plan.steps or _MEAN_DAYS
+    seconds = len(units) * days * _MEAN_FACTORIES * DEFAULT_SECONDS_PER_FACTORY_DAY / workers
+    log.info("competitors: %s", ", ".join(spec.label for spec in contest.competitors))
+    log.info("in the other seats: %s", ", ".join(spec.label for spec in contest.plan.field))
+    log.info(
+        "%d worlds to play%s: %d configurations x %d competitors; about %s with %s (%d workers)",
+        len(units),
+        f" ({total - len(units)} of {total} are there already)" if len(units) < total else "",
+        contest.worlds,
+        len(contest.competitors),
+        minutes(seconds),
+        options.parallelism,
+        workers,
+    )
+    log.info("results go to %s", options.output_dir)
+
+
+def report(contest: Contest, results: Sequence[ArenaResult], played: Played, output_dir: Path) -> None:
+    """The last words: what there is now, how fast it went, what went wrong."""
+    log.info(
+        "%d of %d worlds in %s; this run played %d in %s (%.1f worlds/min)",
+        len(results),
+        contest.worlds * len(contest.competitors),
+        output_dir,
+        played.played,
+        minutes(played.seconds),
+        played.worlds_per_minute,
+    )
+    if played.failed:
+        log.error("%d worlds failed; they are described in %s", len(played.failed), output_dir / "failed")

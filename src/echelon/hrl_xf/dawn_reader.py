@@ -1,0 +1,98 @@
+"""`DawnReader`: the recorder's way to a `DayState`, from the simulator's own tables.
+
+`state_builder.day_state` is how an agent reads its day: through its interface, name by name. The recorder sits on the
+simulator's side and reads the tables behind that interface, at a third of the time; the values are the same, which
+test_parity demands of every field of every day of a world.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from echelon.hrl_xf.schema import Commitments, DayState, OffersSnapshot
+from echelon.hrl_xf.state_builder import issues_of
+
+
+class DawnReader:
+    """Reads the days of one agent; what stays as it is in a world is read once."""
+
+    def __init__(self, awi: Any) -> None:
+        self._awi, self._world, self._me = awi, awi._world, awi.agent.id
+        world, me, profile = self._world, self._me, awi.profile
+        self.initial_balance = float(awi.current_balance)
+        self._n_steps, self._horizon = awi.n_steps, awi.horizon
+        self._n_lines, self._cost = int(profile.n_lines), float(profile.cost)
+        self._input, self._output = profile.input_product, profile.output_product
+        self._level, self._n_products = awi.level, awi.n_products
+        self._buys, self._sells = not awi.is_first_level, not awi.is_last_level
+        self._n_suppliers = len(awi.my_suppliers) if self._buys else 0
+        self._n_consumers = len(awi.my_consumers) if self._sells else 0
+        self._shortfall_penalty = [float(x) for x in world.agent_shortfall_penalty[me]]  # (n_steps,)
+        self._storage_cost = [float(x) for x in world.agent_storage_cost[me]]  # (n_steps,)
+        self._disposal_cost = [float(x) for x in world.agent_disposal_cost[me]]  # (n_steps,)
+
+    def read(self, offers: OffersSnapshot) -> DayState:
+        """Everything the agent knows at dawn."""
+        awi, world, me = self._awi, self._world, self._me
+        step = world._current_step
+        balance, initial_balance = float(world.current_balance(me)), self.initial_balance
+        inputs, outputs = int(world._inventory_input[me]), int(world._inventory_output[me])
+        prices = np.asarray(awi.trading_prices, np.float64).tolist()
+        q_in, p_in = int(world.exogenous_qin[me]), float(world.exogenous_pin[me])
+        q_out, p_out = int(world.exogenous_qout[me]), float(world.exogenous_pout[me])
+        days = min(self._horizon, self._n_steps - 1 - step) + 1
+        commitments = Commitments(
+            _by_days_ahead(q_in, awi._future_supplies, step, [0] * days),
+            _by_days_ahead(q_out, awi._future_sales, step, [0] * days),
+            _by_days_ahead(p_in, awi._future_supplies_cost, step, [0.0] * days),
+            _by_days_ahead(p_out, awi._future_sales_cost, step, [0.0] * days),
+        )
+        surplus = inputs + commitments.Q_in[0] - outputs - commitments.Q_out[0]
+        return DayState(  # by position, in the schema's order: 33 names cost as much as all the rest
+            step,
+            self._n_steps,
+            balance,
+            initial_balance,
+            balance / initial_balance if initial_balance else 0.0,
+            inputs,
+            outputs,
+            prices[self._input],
+            prices[self._output],
+            prices,
+            self._n_lines,
+            self._horizon,
+            self._cost,
+            commitments,
+            self._level,
+            self._input,
+            self._output,
+            self._n_products,
+            self._n_suppliers,
+            self._n_consumers,
+            self._needed(-surplus) if self._buys else 0,
+            self._needed(surplus) if self._sells else 0,
+            q_in,
+            p_in,
+            q_out,
+            p_out,
+            self._shortfall_penalty[step],
+            self._storage_cost[step],
+            self._disposal_cost[step],
+            bool(world.is_bankrupt[me]),
+            issues_of(world._current_issues[self._input]) if self._buys else None,
+            issues_of(world._current_issues[self._output]) if self._sells else None,
+            offers,
+        )
+
+    def _needed(self, pieces: int) -> int:
+        return min(self._n_lines, pieces) if self._world.perishable else pieces
+
+
+def _by_days_ahead(exogenous: float, by_day: dict[int, dict[str, Any]], step: int, row: list[Any]) -> list[Any]:
+    row[0] = exogenous
+    for day, partners in by_day.items():
+        if day >= step:
+            row[day - step] += sum(partners.values())
+    return row

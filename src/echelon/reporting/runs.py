@@ -1,0 +1,79 @@
+"""Which kind of run a folder holds, and which runs are meant by the folders a user names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from echelon.runtime.files import read_json
+
+Kind = Literal["arena", "collection", "training", "dataset"]
+
+WANTED = (
+    "an arena (`echelon hrl compete`), a training run (`echelon hrl train`, `echelon hmasd train`), a collection "
+    "(`echelon hrl collect`) or a dataset (`echelon hrl dataset`)"
+)
+
+
+class Run(NamedTuple):
+    """A folder that something can be drawn from."""
+
+    kind: Kind
+    path: Path
+    name: str
+
+
+def kind_of(folder: Path) -> Kind | None:
+    """What the folder holds; None if it is no run, or one that has nothing to show yet."""
+    saved = _object(folder / "config.json")
+    if saved.get("kind") in ("arena", "collection"):
+        if not any((folder / "worlds").glob("[0-9]*.json")):
+            return None
+        return "arena" if saved["kind"] == "arena" else "collection"
+    metrics = folder / "metrics.jsonl"
+    if metrics.is_file() and metrics.stat().st_size:
+        return "training"
+    if "decisions_by_answer" in _object(folder / "summary.json"):
+        return "dataset"
+    return None
+
+
+def find_runs(folders: Sequence[Path]) -> list[Run]:
+    """The runs in `folders`, in order and each once; a folder of runs stands for the runs directly in it."""
+    found: dict[Path, Kind] = {}
+    for folder in folders:
+        if not folder.is_dir():
+            raise ValueError(f"{folder} is no folder; give run folders: {WANTED}")
+        kind = kind_of(folder)
+        if kind is not None:
+            found.setdefault(folder.resolve(), kind)
+            continue
+        inside = {path: kind_of(path) for path in sorted(folder.iterdir()) if path.is_dir()}
+        runs = {path: kind for path, kind in inside.items() if kind is not None}
+        if not runs:
+            raise ValueError(f"{folder} holds no run with results, nor does a folder in it; give {WANTED}")
+        for path, kind in runs.items():
+            found.setdefault(path.resolve(), kind)
+    names = _names(found)
+    return [Run(kind, path, name) for (path, kind), name in zip(found.items(), names, strict=True)]
+
+
+def _names(paths: Iterable[Path]) -> list[str]:
+    """The folders' names, with those of their parents where two are called the same."""
+    every = [path.parts for path in paths]
+    names = []
+    for parts in every:
+        depth = 1
+        while depth < len(parts) and sum(other[-depth:] == parts[-depth:] for other in every) > 1:
+            depth += 1
+        names.append("/".join(parts[-depth:]))
+    return names
+
+
+def _object(file: Path) -> dict[str, Any]:
+    """A JSON object in a file; empty if there is no file or no object in it."""
+    if not file.is_file():
+        return {}
+    content = read_json(file)
+    return content if isinstance(content, dict) else {}

@@ -1,0 +1,109 @@
+"""The arena's command in this process: it grows, it refuses, and worlds that fail are recorded."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from echelon.hrl_xf import replay
+from echelon.hrl_xf.arena_options import CompeteOptions
+from echelon.hrl_xf.compete import contest_of, run
+from echelon.hrl_xf.options import ReplayOptions
+from echelon.hrl_xf.world_folder import FolderError, exclusive
+from echelon.runtime.rundir import OptionsDiffer
+
+FIELD = "PenguinAgent,SyncRandomStdAgent"
+
+
+def small(folder: Path) -> CompeteOptions:
+    return CompeteOptions(
+        agent=("PenguinAgent",), against="RandomStdAgent", worlds=1, steps=5, field=FIELD, seed=5, output_dir=folder,
+        parallelism="serial", resamples=50, quiet=True,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def arena(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("arena") / "c"
+    assert run(small(folder)) == 0
+    return folder
+
+
+def test_further_agents_and_worlds_may_be_added_and_what_was_played_stays(arena: Path) -> None:
+    before = {f: f.stat().st_mtime_ns for f in (arena / "worlds").iterdir()}
+    assert len(before) == 2
+    assert run(replace(small(arena), agent=("again=PenguinAgent", "PenguinAgent"), worlds=2)) == 0
+    assert len(list((arena / "worlds").iterdir())) == 6
+    assert all(f.stat().st_mtime_ns == then for f, then in before.items())
+    paired = json.loads((arena / "standings.json").read_text())["paired"]
+    twins = [p for p in paired if (p["agent"], p["rival"]) == ("again", "PenguinAgent")]
+    assert {tuple(p["difference"].values()) for p in twins} == {(0.0, 0.0, 0.0)}, "the same agent in the same seats"
+    assert {p["win_rate"] for p in twins} == {0.5}
+
+
+def test_a_label_stays_with_its_agent(arena: Path) -> None:
+    with pytest.raises(FolderError, match=r"another 'RandomStdAgent' \(agent differ\).*a label of its own"):
+        run(replace(small(arena), agent=("PenguinAgent", "RandomStdAgent=AS0"), against=""))
+    with pytest.raises(FolderError, match="make one file name"):
+        run(replace(small(arena), agent=("PenguinAgent", "RandomStdAgent?=AS0"), against=""))
+
+
+def test_other_worlds_in_the_same_folder_are_refused(arena: Path) -> None:
+    with pytest.raises(OptionsDiffer, match="steps: 5 → 6"):
+        run(replace(small(arena), steps=6))
+    with pytest.raises(OptionsDiffer, match="seats"):
+        run(replace(small(arena), seats="each-level"))
+
+
+def test_a_folder_that_is_no_arena_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "thesis.txt").write_text("mine")
+    with pytest.raises(FolderError, match="holds no arena"):
+        run(small(tmp_path))
+    with exclusive(tmp_path / "busy", "arena"), pytest.raises(FolderError, match=r"another arena \(pid"):
+        run(small(tmp_path / "busy"))
+    with pytest.raises(FolderError, match="is a file"):
+        run(small(tmp_path / "thesis.txt"))
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"agent": ("PenguinAgnt",)}, "did you mean PenguinAgent"),
+        ({"agent": ("AS0",), "against": ""}, "nobody to be compared with"),
+        ({"field": ""}, "--field names nobody"),
+        ({"parallelism": "locky"}, "loky"),
+        ({"worlds": 0}, "--worlds 0 must be at least 1"),
+        ({"steps": 4}, "--steps 4 is too short"),
+    ],
+)
+def test_what_cannot_work_is_refused_at_once(tmp_path: Path, changes: dict[str, object], reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
+        contest_of(replace(small(tmp_path), **changes))  # type: ignore[arg-type]
+
+
+def test_an_agent_that_cannot_be_imported_leaves_nothing_behind(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="no class Nobody"):
+        run(replace(small(tmp_path / "c"), agent=("scml.std.agents:Nobody",)))
+    assert not (tmp_path / "c").exists()
+
+
+def test_worlds_that_take_too_long_are_recorded_and_played_later(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    options = small(tmp_path)
+    assert run(replace(options, world_timeout=0.05)) == 3
+    failed = sorted((tmp_path / "failed").iterdir())
+    assert [f.name for f in failed] == ["00000_PenguinAgent.json", "00000_RandomStdAgent.json"]
+    record = json.loads(failed[1].read_text())
+    assert record["status"] == "timeout"
+    assert record["replay"] == f"echelon hrl replay {tmp_path} --world 0 --competitor RandomStdAgent"
+    with caplog.at_level("INFO", "echelon"):
+        assert replay.run(ReplayOptions(tmp_path, 0, "RandomStdAgent")) == 0
+    assert "playing configuration 0 with RandomStdAgent, 5 days" in caplog.text
+    assert run(options) == 0
+    assert list((tmp_path / "failed").iterdir()) == []
+    with pytest.raises(ValueError, match="knows PenguinAgent, RandomStdAgent"):
+        replay.run(ReplayOptions(tmp_path, 0, "AS0"))
