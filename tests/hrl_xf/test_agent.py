@@ -74,7 +74,7 @@ def test_every_answer_is_legal_and_within_what_is_left(layers: str) -> None:
 @pytest.mark.parametrize("levels", [2, 3, 4])
 def test_thousands_of_answers_are_legal_and_within_what_is_left(layers: str, levels: int) -> None:
     agent = variant(**LAYERS[layers]())
-    field = [agent, "PenguinAgent", agent, "AS0", agent, "RandomStdAgent", agent]
+    field: list[str | type[Any]] = [agent, "PenguinAgent", agent, "AS0", agent, "RandomStdAgent", agent]
     with listening() as heard:
         world = play(field, n_steps=50, levels=levels, per_level=5, seed=levels)
     assert_sound(world, fallbacks=layers == "insane")
@@ -202,7 +202,7 @@ def test_an_acceptance_signs() -> None:
 def test_untrained_it_plays_as_l1_alone() -> None:
     untrained = variant(**{**L1_ALONE, "l3": TemporalDecisionTransformer()})
     field = ["PenguinAgent", "RandomStdAgent"]
-    worlds = [play([agent, agent, *field], n_steps=8, seed=2) for agent in (L1_AGENT, untrained)]
+    worlds = [play([agent, agent, *field], n_steps=5, seed=2) for agent in (L1_AGENT, untrained)]
     assert len(signed_by_ours(worlds[0])) > 10
     assert contracts_of(worlds[0]) == contracts_of(worlds[1])
     assert worlds[0].scores() == worlds[1].scores()
@@ -230,13 +230,13 @@ class Backwards(LitaAgentHRL):
 def test_the_order_in_which_threads_are_listed_changes_nothing(options: dict[str, Any]) -> None:
     field = ["PenguinAgent", "RandomStdAgent"]
     agents = variant(**options), variant(Backwards, **options)
-    worlds = [play([agent, agent, *field], n_steps=5, seed=2) for agent in agents]
+    worlds = [play([agent, *field], n_steps=4, seed=2) for agent in agents]
     assert len(signed_by_ours(worlds[0])) > 5
     assert contracts_of(worlds[0]) == contracts_of(worlds[1])
 
 
 def test_greedy_play_repeats_itself_and_does_not_hear_the_seed() -> None:
-    worlds = [play([variant(seed=seed), "PenguinAgent"], n_steps=5, levels=2) for seed in (0, 0, 1)]
+    worlds = [play([variant(seed=seed), "PenguinAgent"], n_steps=3, levels=2) for seed in (0, 0, 1)]
     assert signed_by_ours(worlds[0])
     assert contracts_of(worlds[0]) == contracts_of(worlds[1]) == contracts_of(worlds[2])
 
@@ -369,12 +369,17 @@ def test_it_plays_in_scmls_own_tournaments(tmp_path: Path) -> None:
     assert results.world_stats.n_negotiator_exceptions.sum() == 0
 
 
-def scml_command(*arguments: str) -> str:
+def scml_command(*arguments: str, folder: Path) -> str:
     """scml's command line in a process of its own; what it said."""
     code = "from scml.cli import main; main()"
     environment = os.environ | {"PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run(
-        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, env=environment, check=False
+        [sys.executable, "-c", code, *arguments],
+        capture_output=True,
+        text=True,
+        env=environment,
+        cwd=folder,
+        check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
@@ -382,10 +387,11 @@ def scml_command(*arguments: str) -> str:
 
 def test_scmls_command_line_runs_a_world_with_it(tmp_path: Path) -> None:
     """Given by its dotted name, which is how scml names agents; an exception would end the world."""
+    (tmp_path / "s.json").write_text('{"n_processes": 2, "n_agents_per_process": 2}')
     said = scml_command(
-        "run2024", "--std", "--compact", "--raise-exceptions", "--steps", "6", "--log", str(tmp_path),
-        "--competitors", "echelon.hrl_xf.agent.LitaAgentHRL",
-    )  # fmt: skip
+        "run2024", "--std", "--compact", "--raise-exceptions", "--steps", "3", "--log", str(tmp_path),
+        "--world-config", "s", "--competitors", "echelon.hrl_xf.agent.LitaAgentHRL", folder=tmp_path,
+    )  # fmt: skip  # scml opens a file for each letter of the name: one letter is one file
     assert "LHR@" in said, "the agent's initials in the table of balances"
     assert "Negotiated Contracts" in said, "the summary of a world that was played to its end"
 
@@ -395,6 +401,6 @@ def test_scmls_command_line_runs_a_tournament_with_it(tmp_path: Path) -> None:
     said = scml_command(
         "tournament2024", "--ttype", "std", "--serial", "--raise-exceptions", "--steps", "6", "--configs", "2",
         "--runs", "2", "--log", str(tmp_path),
-        "--competitors", "echelon.hrl_xf.agent.LitaAgentHRL;RandomStdAgent;SyncRandomStdAgent",
+        "--competitors", "echelon.hrl_xf.agent.LitaAgentHRL;RandomStdAgent;SyncRandomStdAgent", folder=tmp_path,
     )  # fmt: skip
     assert "LitaAgentHRL" in said

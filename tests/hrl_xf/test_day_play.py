@@ -92,7 +92,8 @@ def test_other_names_give_the_same_answers_under_the_other_names(data: st.DataOb
 
 
 def test_sampling_follows_its_generator() -> None:
-    partners: dict[str, Role] = {f"s{i}": "buyer" for i in range(4)} | {f"c{i}": "seller" for i in range(4)}
+    partners: dict[str, Role] = dict.fromkeys(("s0", "s1", "s2", "s3"), "buyer")
+    partners |= dict.fromkeys(("c0", "c1", "c2", "c3"), "seller")
     asked = [ask(name) for name in partners]
 
     def once(seed: int) -> dict[str, Wish]:

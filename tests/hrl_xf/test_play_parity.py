@@ -218,7 +218,7 @@ def test_goals_of_a_trained_l2_are_those_of_the_data_set(tmp_path: Path) -> None
     """One dawn at a time, or all days of a log in one batch: the same but for rounding."""
     agent = variant(Watched, l3=wild(WatchedL3(), 3, 0.05), l4=WatchedL4())
     world = play([agent, "PenguinAgent"], n_steps=5, levels=2)
-    goals = {}
+    goals: dict[tuple[str, int], Any] = {}
     for player in ours(world):
         (tmp_path / f"agent_{player.id}_world_w.json").write_bytes(encode_log(log_of(player)))
         goals |= {(player.id, day): call.decided.situation.goal[0] for (day, _), call in player.calls.items()}

@@ -157,16 +157,14 @@ def test_all_answers_together_are_legal_and_within_the_limits(data: st.DataObjec
 
 @settings(max_examples=100, deadline=None)
 @given(st.data(), st.sampled_from(["buyer", "seller"]))
-def test_the_short_way_gives_what_the_long_way_gives(data: st.DataObject, role: Role) -> None:
-    """Where all wishes fit at once, one after the other they would have come through unchanged too."""
+def test_what_fits_together_fits_one_by_one(data: st.DataObject, role: Role) -> None:
+    """A call that is answered as a whole is answered as if its threads had come one after the other."""
     day = data.draw(days(healthy=True))
     wanted = [w for w in data.draw(wishes(day, role)) if w.op != END]
-    book = book_of(day, role)
-    if book._all_fit(wanted):
+    if book_of(day, role).settle(wanted) == wanted:
+        book = book_of(day, role)
         for wish in wanted:
-            assert book._fit(wish, 0) == wish
-            assert wish.offer is not None
-            book.hold([wish.offer])
+            assert book.settle([wish]) == [wish]
 
 
 def test_unsafe_from_dawn_on_nothing_more_is_promised() -> None:
