@@ -139,7 +139,7 @@ class DatasetOptions:
     data_dir: Path
     """a collection's folder, or a parent of several"""
     agent_name: str = "PenguinAgent"
-    """whose decisions to learn: a class name, or the beginning of one if only one begins so"""
+    """whose decisions to learn: a class name, or the beginning of one if only one begins so; several with commas"""
     output_dir: Path | None = None
     """where split, summary and plots go; default hrl_dataset in --data-dir"""
     cache_dir: Path | None = None
@@ -192,7 +192,7 @@ class TrainOptions:
     l3_awr: Flag = False
     """after cloning, go on with advantage-weighted regression; the cloned weights stay"""
     agent_name: str = "PenguinAgent"
-    """whose decisions to learn: a class name, or the beginning of one if only one begins so"""
+    """whose decisions to learn: a class name, or the beginning of one if only one begins so; several with commas"""
     val_ratio: float = 0.1
     """share of world configurations to validate on"""
     test_ratio: float = 0.05
