@@ -162,7 +162,7 @@ class HMASDAgent:
             if len(due):
                 drawn = None
                 if self._streams is not None:
-                    drawn = torch.from_numpy(self._streams.uniform(due, self.sizes.agents + 1).astype(np.float32))
+                    drawn = torch.from_numpy(self._streams.uniform32(due, self.sizes.agents + 1))
                 skills, _, _ = self.networks.coordinator.act(state[due], observation[due], drawn)
                 self.skills[due] = skills.numpy()
         mask = self.actions.mask(seen)
@@ -187,7 +187,7 @@ class HMASDAgent:
         if self._streams is None:
             return None
         if not self.sizes.continuous:
-            return torch.from_numpy(self._streams.uniform(slice(None), self.sizes.agents).astype(np.float32))
+            return torch.from_numpy(self._streams.uniform32(slice(None), self.sizes.agents))
         shape = (self._worlds, self.sizes.agents, self.sizes.actions)
         noise = self._streams.normal(slice(None), self.sizes.agents * self.sizes.actions)
         return torch.from_numpy(noise.astype(np.float32).reshape(shape))
