@@ -154,17 +154,22 @@ class HMASDAgent:
         return actions[0] if single else actions
 
     @torch.no_grad()
-    def act_on(self, seen: Observed) -> Array:
-        """Actions (B, n, ...) for all worlds; the skill clock ticks once."""
+    def act_on(self, seen: Observed, skills: Array | None = None) -> Array:
+        """Actions (B, n, ...) for all worlds; the skill clock ticks once.
+
+        `skills` (B, n + 1) are followed instead of the coordinator's choice, to see what a skill does.
+        """
         state, observation = torch.from_numpy(seen.state), torch.from_numpy(seen.observation)
-        if self.networks.coordinator is not None:
+        if skills is not None:
+            self.skills = np.asarray(skills, np.int64)
+        elif self.networks.coordinator is not None:
             due = np.flatnonzero(self._age == 0)
             if len(due):
                 drawn = None
                 if self._streams is not None:
                     drawn = torch.from_numpy(self._streams.uniform32(due, self.sizes.agents + 1))
-                skills, _, _ = self.networks.coordinator.act(state[due], observation[due], drawn)
-                self.skills[due] = skills.numpy()
+                chosen, _, _ = self.networks.coordinator.act(state[due], observation[due], drawn)
+                self.skills[due] = chosen.numpy()
         mask = self.actions.mask(seen)
         _, action, _, _, self._memory = self.networks.discoverer.act(
             state,
