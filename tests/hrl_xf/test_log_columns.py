@@ -115,3 +115,12 @@ def test_every_real_log_is_read_and_counts_as_its_stats_say() -> None:
         assert [ops.count(op) for op in (ACCEPT, REJECT, END)] == [log.stats.accepts, log.stats.rejects, log.stats.ends]
         assert sum(map(len, columns.deals)) == len(columns.agreements) == log.stats.deals
         assert all(day is not None for day in columns.closed)
+
+
+def test_a_thread_that_was_answered_along_with_others_tells_their_moment() -> None:
+    """PenguinAgent was seen to answer a silent thread in another's round 11, and the thread's own round 5 after it."""
+    log = log_of(PENGUIN_FIRST)
+    change("decision", opens, round=11)(log)
+    silent = log.entries[first(log, "decision", opens)].data
+    first(log, "decision", lambda d: d.mechanism_id == silent.mechanism_id and d.offer is not None and d.round < 11)
+    assert len(columns_of(log).decisions) == log.stats.decisions

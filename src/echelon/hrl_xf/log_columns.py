@@ -227,6 +227,8 @@ class _Reader:
         if d.call < self.call:
             raise LogError(f"call {d.call} comes after call {self.call}")
         last_round, rounds = self.rounds_of[thread]
+        if d.offer is None:  # a thread that was answered along with others: the moment is that of the one that asked
+            last_round = 0
         if not last_round <= d.round <= d.rounds <= MOST_DAYS or rounds not in (-1, d.rounds):
             raise LogError(f"round {d.round} of {d.rounds} comes after round {last_round} of {rounds}")
         if not 0.0 <= d.relative_time <= 1.0:
@@ -242,7 +244,7 @@ class _Reader:
             self._check_offer(counter)  # experts do offer what the issues forbid; it only has to be a number
         if d.sent:
             self.last_offer[thread] = offer if answer == "ACCEPT" else counter
-        self.rounds_of[thread] = (d.round, d.rounds)
+        self.rounds_of[thread] = (self.rounds_of[thread][0] if offer is None else d.round, d.rounds)
         self.call = d.call
         self.rows.append((
             self.row, thread, d.call, _ASKED[d.asked], seller, d.round, d.rounds, offer is not None, seen_q,
