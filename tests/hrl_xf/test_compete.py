@@ -6,14 +6,17 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from echelon.hrl_xf import replay
 from echelon.hrl_xf.arena_options import CompeteOptions
-from echelon.hrl_xf.compete import contest_of, run
+from echelon.hrl_xf.compete import contest_of, expected_seconds, missing_units, run
 from echelon.hrl_xf.options import ReplayOptions
 from echelon.hrl_xf.world_folder import FolderError, exclusive
 from echelon.runtime.rundir import OptionsDiffer
+
+from .arena_examples import result, seat
 
 FIELD = "PenguinAgent,SyncRandomStdAgent"
 
@@ -77,6 +80,7 @@ def test_a_folder_that_is_no_arena_is_refused(tmp_path: Path) -> None:
         ({"parallelism": "locky"}, "loky"),
         ({"worlds": 0}, "--worlds 0 must be at least 1"),
         ({"steps": 4}, "--steps 4 is too short"),
+        ({"keep_logs": -1}, "--keep-logs -1 must not be negative"),
     ],
 )
 def test_what_cannot_work_is_refused_at_once(tmp_path: Path, changes: dict[str, object], reason: str) -> None:
@@ -107,3 +111,20 @@ def test_worlds_that_take_too_long_are_recorded_and_played_later(
     assert list((tmp_path / "failed").iterdir()) == []
     with pytest.raises(ValueError, match="knows PenguinAgent, RandomStdAgent"):
         replay.run(ReplayOptions(tmp_path, 0, "AS0"))
+
+
+def test_the_estimate_of_time_learns_from_what_was_played(tmp_path: Path) -> None:
+    """Known competitors take what they took; another one what all took on average; without results it is a guess."""
+    contest = contest_of(replace(small(tmp_path), agent=("PenguinAgent", "AS0"), worlds=2))
+    units = missing_units(contest, tmp_path)
+    assert [unit.summary["competitor"] for unit in units] == ["PenguinAgent", "AS0", "RandomStdAgent"] * 2
+    took = {"PenguinAgent": (10.0, 20.0), "RandomStdAgent": (3.0,)}
+    done = [
+        msgspec.structs.replace(result(name, i, seat(1.0)), seconds=seconds)
+        for name, mine in took.items()
+        for i, seconds in enumerate(mine)
+    ]
+    assert expected_seconds(contest, units, done) == pytest.approx(2 * (15 + 11 + 3))
+    guess = expected_seconds(contest, units, [])
+    assert guess == pytest.approx(6 * expected_seconds(contest, units[:1], []))
+    assert guess > 0

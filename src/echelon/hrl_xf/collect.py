@@ -10,6 +10,7 @@ import subprocess
 import sys
 from dataclasses import asdict, dataclass
 from datetime import datetime
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,8 @@ from echelon.runtime.progress import minutes
 log = logging.getLogger(__name__)
 
 KIND = "collection"
+_LOOKED_AT = 20
+"""Results an estimate of time is made from: more would take longer to read than they tell."""
 _HOW = {"parallelism", "foreground", "quiet", "resumable", "fail_fast", "world_timeout", "auto_collect", "output_dir"}
 """Options that say how to run, not what: a resumed run may change them."""
 
@@ -174,8 +177,8 @@ def announce(
     """Say what is going to happen and how long it is likely to take."""
     factory_days = sum(len(w.agent_types) * w.n_steps for w in missing)
     workers = n_workers(how.parallelism)
-    seconds = factory_days * history.seconds_per_factory_day() / workers
     done = len(worlds) - len(missing)
+    seconds = factory_days * _seconds_per_factory_day(worlds, output_dir) / workers
     log.info("field: %s", ", ".join(plan.labels or plan.competitors))
     log.info(
         "%d worlds to play%s: %d configurations x %d runs, %d competitors each; about %s with %s (%d workers)",
@@ -189,6 +192,14 @@ def announce(
         workers,
     )
     log.info("results go to %s", output_dir)
+
+
+def _seconds_per_factory_day(worlds: list[PlannedWorld], output_dir: Path) -> float:
+    """What a factory's day took in some worlds of this folder, or in the last collection."""
+    paths = (result_path(output_dir, w.index) for w in worlds)
+    some = [read_result(path) for path in islice((path for path in paths if path.exists()), _LOOKED_AT)]
+    days = sum(result.days * result.factories for result in some)
+    return sum(result.seconds for result in some) / days if days else history.seconds_per_factory_day()
 
 
 def play_missing(

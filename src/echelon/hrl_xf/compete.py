@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from echelon.hrl_xf import official
@@ -66,7 +67,7 @@ def run(options: CompeteOptions) -> int:
     with exclusive(output_dir, KIND):
         open_arena(output_dir, options, contest)
         units = missing_units(contest, output_dir, options.keep_logs)
-        announce(contest, units, options)
+        announce(contest, units, options, results_of(contest, output_dir))
         played = play_units(units, play_and_save, output_dir, options, lambda unit: replay_command(output_dir, unit))
         results = results_of(contest, output_dir)
         if results:
@@ -141,11 +142,22 @@ def replay_command(output_dir: Path, unit: Unit) -> str:
     return f"echelon hrl replay {folder} --world {unit.summary['index']} --competitor {label}"
 
 
-def announce(contest: Contest, units: Sequence[Unit], options: CompeteOptions) -> None:
+def expected_seconds(contest: Contest, units: Sequence[Unit], done: Sequence[ArenaResult]) -> float:
+    """What the units will take one after the other: what their competitors' worlds took, or any, or a guess."""
+    guess = (contest.plan.steps or _MEAN_DAYS) * _MEAN_FACTORIES * DEFAULT_SECONDS_PER_FACTORY_DAY
+    taken: dict[str, list[float]] = {}
+    for result in done:
+        taken.setdefault(result.competitor, []).append(result.seconds)
+    every = [seconds for mine in taken.values() for seconds in mine] or [guess]
+    return sum(fmean(taken.get(unit.summary["competitor"], every)) for unit in units)
+
+
+def announce(
+    contest: Contest, units: Sequence[Unit], options: CompeteOptions, done: Sequence[ArenaResult] = ()
+) -> None:
     """Say what is going to happen and about how long it will take."""
     total, workers = contest.worlds * len(contest.competitors), n_workers(options.parallelism)
-    days = contest.plan.steps or _MEAN_DAYS
-    seconds = len(units) * days * _MEAN_FACTORIES * DEFAULT_SECONDS_PER_FACTORY_DAY / workers
+    seconds = expected_seconds(contest, units, done) / workers
     log.info("competitors: %s", ", ".join(spec.label for spec in contest.competitors))
     log.info("in the other seats: %s", ", ".join(spec.label for spec in contest.plan.field))
     log.info(

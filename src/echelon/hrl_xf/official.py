@@ -44,6 +44,7 @@ class TotalScore(msgspec.Struct, frozen=True, kw_only=True):
 
     competitor: str
     worlds: int
+    configurations: int
     total_score: float
     """the league's: the mean without outliers above the third quartile + 2 interquartile ranges"""
     score: Estimate
@@ -149,6 +150,7 @@ def _line(name: str, rows: Sequence[tuple[str, float]], resamples: int) -> Total
     return TotalScore(
         competitor=name,
         worlds=len(rows),
+        configurations=len(names),
         total_score=float(truncated_mean(values)),
         score=bootstrap(total, count, resamples, "total score"),
     )
@@ -156,5 +158,7 @@ def _line(name: str, rows: Sequence[tuple[str, float]], resamples: int) -> Total
 
 def console_table(table: TotalScores) -> str:
     """The table as text."""
-    rows = [(line.competitor, line.worlds, line.total_score, line.score) for line in table.competitors]
+    rows = [
+        (line.competitor, line.worlds, line.configurations, line.total_score, line.score) for line in table.competitors
+    ]
     return total_scores_table(rows, table.agents)

@@ -23,6 +23,7 @@ from echelon.runtime.seeding import rng
 FORMAT_VERSION = 1
 Scope = Literal["all", "first", "middle", "last"]
 SCOPES: tuple[Scope, ...] = get_args(Scope)
+WORLDS_TO_BE_SURE = 10
 _CHUNK = 1000
 
 
@@ -53,6 +54,11 @@ class Paired(msgspec.Struct, frozen=True, kw_only=True):
     difference: Estimate
     win_rate: float
     """share of worlds in which the agent scores more; a tie is half a win"""
+
+    @property
+    def sure(self) -> bool:
+        """Whether the interval leaves 0 out; a bootstrap of few worlds is too narrow to say so."""
+        return self.worlds >= WORLDS_TO_BE_SURE and (self.difference.low > 0 or self.difference.high < 0)
 
 
 class Conduct(msgspec.Struct, frozen=True, kw_only=True):

@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from echelon.hrl_xf.evaluation_tables import write_csv
-from echelon.hrl_xf.standings import SCOPES, Estimate, Standing, Standings
+from echelon.hrl_xf.standings import SCOPES, WORLDS_TO_BE_SURE, Estimate, Standing, Standings
 from echelon.runtime.files import write_atomic
 
 _LEAST_WIDTH = 110
@@ -45,11 +45,12 @@ def console_tables(table: Standings) -> str:
     return _text(_scores(table), *differences, _conduct(table), _losses(table))
 
 
-def total_scores_table(rows: Iterable[tuple[str, int, float, Estimate]], agents: Collection[str]) -> str:
-    """An official tournament as text: (competitor, worlds, total score, mean), best first."""
+def total_scores_table(rows: Iterable[tuple[str, int, int, float, Estimate]], agents: Collection[str]) -> str:
+    """An official tournament as text: (competitor, worlds, configurations, total score, mean), best first."""
     made = _table("Total scores", "competitor", "worlds", "total score", "mean [95 %]")
-    for name, worlds, total, mean in rows:
-        made.add_row(name, str(worlds), f"{total:.3f}", _interval(mean), style="bold" if name in agents else None)
+    for name, worlds, configurations, total, mean in rows:
+        figures = str(worlds), f"{total:.3f}", _interval(mean, configurations)
+        made.add_row(name, *figures, style="bold" if name in agents else None)
     return _text(made)
 
 
@@ -70,7 +71,10 @@ def _table(title: str, *columns: str) -> Table:
     return made
 
 
-def _interval(estimate: Estimate, sign: str = "") -> str:
+def _interval(estimate: Estimate, clusters: int, sign: str = "") -> str:
+    """A mean with its interval; one cluster alone tells nothing about chance."""
+    if clusters < 2:
+        return f"{estimate.mean:{sign}.3f}"
     return f"{estimate.mean:{sign}.3f} [{estimate.low:{sign}.3f}, {estimate.high:{sign}.3f}]"
 
 
@@ -83,25 +87,32 @@ def _scores(table: Standings) -> Table:
         levels = [f"{line.scores[s].score.mean:.3f}" if s in line.scores else "" for s in SCOPES[1:]]
         overall = line.scores["all"]
         rank = "" if line.mean_rank is None else f"{line.mean_rank:.2f}"
-        row = [str(line.worlds), f"{overall.truncated_mean:.3f}", _interval(overall.score), *levels, rank]
+        row = [
+            str(line.worlds),
+            f"{overall.truncated_mean:.3f}",
+            _interval(overall.score, overall.worlds),
+            *levels,
+            rank,
+        ]
         made.add_row(line.competitor, *row, style="bold" if line.competitor in table.agents else None)
     return made
 
 
 def _differences(table: Standings, agent: str) -> Table:
     made = _table(f"{agent} minus rival, in the same seats", "rival", "worlds", "wins", "all seats [95 %]", *SCOPES[1:])
+    made.caption = f"* the interval leaves 0 out, with at least {WORLDS_TO_BE_SURE} worlds"
+    made.caption_justify = "left"
     mine = {(p.rival, p.scope): p for p in table.paired if p.agent == agent}
     for line in table.competitors:
         overall = mine.get((line.competitor, "all"))
         if overall is None:
             continue
         levels = [mine.get((line.competitor, scope)) for scope in SCOPES[1:]]
-        sure = overall.difference.low > 0 or overall.difference.high < 0
         made.add_row(
             line.competitor,
             str(overall.worlds),
             f"{overall.win_rate:.0%}",
-            _interval(overall.difference, "+") + (" *" if sure else "  "),
+            _interval(overall.difference, overall.worlds, "+") + (" *" if overall.sure else "  "),
             *("" if p is None else f"{p.difference.mean:+.3f}" for p in levels),
         )
     return made
@@ -110,8 +121,8 @@ def _differences(table: Standings, agent: str) -> Table:
 def _conduct(table: Standings) -> Table:
     made = _table(
         "Conduct",
-        "competitor", "contracts/day", "shortfall/day", "left over", "breach days", "unsafe", "unsafe signed", "errors",
-        "ms/day",
+        "competitor", "deals\na day", "short\na day", "left\nover", "breach\ndays", "unsafe\nsent", "unsafe\nsigned",
+        "errors", "ms\na day",
     )  # fmt: skip
     for line in table.competitors:
         c = line.conduct

@@ -11,7 +11,6 @@ partner: a sync agent answers all threads in one call, and the framework hands t
 from __future__ import annotations
 
 import functools
-import importlib
 import traceback
 from collections.abc import Callable, Collection
 from typing import Any
@@ -19,11 +18,10 @@ from typing import Any
 from negmas import ResponseType
 from negmas.sao import SAOSyncController
 
-from echelon.hrl_xf import roster
+from echelon.hrl_xf.derived_classes import base_of, derived_name
 from echelon.hrl_xf.recorder import Recorder
 
 _PREFIX = "Tracked"
-_FROM = "From"
 WAIT, REJECT = ResponseType.WAIT, ResponseType.REJECT_OFFER
 
 Methods = dict[str, Callable[..., Any]]
@@ -169,7 +167,7 @@ def tracked(cls: type[Any]) -> type[Any]:
         return cls
     if cls in _tracked:
         return _tracked[cls]
-    name = _tracked_name(cls)
+    name = derived_name(_PREFIX, cls)
 
     def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
         self.echelon_recorder = _new_recorder(cls)
@@ -181,28 +179,9 @@ def tracked(cls: type[Any]) -> type[Any]:
     return _tracked[cls]
 
 
-def _tracked_name(cls: type[Any]) -> str:
-    """`TrackedPenguinAgent`; for a class that is not on the roster its module is in the name, as hex digits.
-
-    negmas reshapes names as it imports them (underscores go, letters after them become large), hence the digits.
-    """
-    name = cls.__name__
-    known = name in roster.ROSTER and roster.agent_class(name) is cls
-    return _PREFIX + name if known else _PREFIX + name + _FROM + cls.__module__.encode().hex()
-
-
 def __getattr__(name: str) -> Any:
     """Rebuild a tracked class from its name, as unpickling and negmas' imports by name need in a new process."""
-    if not name.startswith(_PREFIX):
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    path = name.removeprefix(_PREFIX)
-    if path in roster.ROSTER:
-        return tracked(roster.agent_class(path))
-    cls, _, module = path.rpartition(_FROM)
-    try:
-        return tracked(getattr(importlib.import_module(bytes.fromhex(module).decode()), cls))
-    except (ValueError, ImportError) as error:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}: {error}") from error
+    return tracked(base_of(_PREFIX, name, __name__))
 
 
 def base_class(cls: type[Any]) -> type[Any]:
