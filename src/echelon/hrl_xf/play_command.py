@@ -205,13 +205,14 @@ def _span(offers: Sequence[Offer]) -> str:
 
 def _penalties(day: DayStory) -> str:
     assert day.dusk is not None
-    costs = {
-        f"shortfall of {day.dusk.shortfall_quantity}": day.dusk.shortfall_penalty,
-        "storage": day.dusk.storage_cost,
-        "disposal": day.dusk.disposal_cost,
-    }
-    paid = [f"{name} {cost:,.1f}" for name, cost in costs.items() if cost > 0.05]
-    return f" [red](paid for {', '.join(paid)})[/]" if paid else ""
+    dusk = day.dusk
+    costs = (
+        (dusk.shortfall_penalty, f"a shortfall of {dusk.shortfall_quantity}"),
+        (dusk.storage_cost, "storage"),
+        (dusk.disposal_cost, "disposal"),
+    )
+    paid = [f"{cost:,.1f} for {name}" for cost, name in costs if cost >= 0.05]
+    return f" [red](paid {', '.join(paid)})[/]" if paid else ""
 
 
 def _ending(world: Any, agent: Any, days: Sequence[DayStory]) -> Iterator[RenderableType]:
