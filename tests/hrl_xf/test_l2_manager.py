@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
 
 from echelon.hrl_xf.day_batch import day_batch
-from echelon.hrl_xf.l2_manager import HeuristicManager, HorizonManagerPPO, _windows, goal_loss
+from echelon.hrl_xf.l2_manager import HeuristicManager, HorizonManagerPPO, _in_days, _windows, goal_loss, load_l2
+from echelon.hrl_xf.layer_files import save_layer
+from echelon.hrl_xf.state_builder import StateBuilder
 from tests.hrl_xf.day_examples import a_day, commitments
 
 torch.set_num_threads(1)
@@ -125,3 +129,26 @@ def test_nothing_to_learn_from_gives_no_nan() -> None:
     loss.total.backward()  # type: ignore[no-untyped-call]
     assert loss.total.item() == 0
     assert torch.isfinite(goal.grad).all()  # type: ignore[arg-type]
+
+
+def test_pieces_in_days_of_work_are_the_same_in_short_and_long_games() -> None:
+    seen = []
+    for n_steps in (50, 200):
+        day = a_day(n_steps=n_steps, inventory_input=7, commitments=commitments([3, 12], [4]))
+        x = StateBuilder().build(day_batch([day]))
+        static, near = _in_days(torch.as_tensor(x.x_static), torch.as_tensor(x.X_temporal[:, :4]))
+        seen.append((static[0, [1, 8, 9]], near[0, :2, [0, 1, 3]]))
+        torch.testing.assert_close(static[0, [0, 3, 5]], torch.as_tensor(x.x_static[0, [0, 3, 5]]))
+    stock, bought, sold = seen[0][0].tolist()
+    assert (stock, bought, sold) == pytest.approx((0.7, 1.5, 0.4))
+    for short, long in zip(*seen, strict=True):
+        torch.testing.assert_close(short, long)
+
+
+def test_the_inputs_a_layer_was_made_for_stand_in_its_file(tmp_path: Path) -> None:
+    layer = HorizonManagerPPO(in_days=True)
+    again = load_l2(save_layer(layer, tmp_path / "l2"))
+    day = day_batch([a_day(inventory_input=7)])
+    np.testing.assert_array_equal(again.goals_of_days(day), layer.eval().goals_of_days(day))
+    assert again.in_days
+    assert not HorizonManagerPPO().in_days

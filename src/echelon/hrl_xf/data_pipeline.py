@@ -71,7 +71,8 @@ def load_tournament_data(
 
     `agent_name` is the class name, or the beginning of one if only one begins so; or several with commas.
     `goal_backfill` says what `micro.goal` is: "none" zeros, "l2" what the model in `l2_model_path` predicts, "v2" the
-    label of the day (it knows the day's deals: for analysis only). `strict`: a bad log is an error; otherwise it is reported and left out.
+    label of the day (it knows the day's deals: for analysis only). `strict`: a bad log is an error; otherwise it is
+    reported and left out.
     """
     check_goal_options(goal_backfill, l2_model_path, ("none", "v2", "l2"))
     data = open_tournament(

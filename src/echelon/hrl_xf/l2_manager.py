@@ -57,13 +57,21 @@ class HorizonManagerPPO(Layer):
     """
 
     def __init__(
-        self, horizon: int = 40, channels: Sequence[int] = (16, 32), hidden: int = 64, stride: int = 2
+        self,
+        horizon: int = 40,
+        channels: Sequence[int] = (16, 32),
+        hidden: int = 64,
+        stride: int = 2,
+        in_days: bool = False,
     ) -> None:
+        """`in_days`: pieces are seen in days of work instead of the game's whole capacity (see `_in_days`)."""
         super().__init__()
         if horizon < 1 or hidden < 1 or len(channels) != 2 or min(channels) < 1 or stride < 1:
             raise ValueError(f"{horizon=}, {hidden=}, {stride=} must be positive and {channels=} two positive numbers")
         self.options = {"horizon": horizon, "channels": list(channels), "hidden": hidden, "stride": stride}
-        self.horizon = horizon
+        if in_days:
+            self.options["in_days"] = True
+        self.horizon, self.in_days = horizon, in_days
         first, second = channels
         self.stride = stride
         self.conv1, self.conv2 = nn.Linear(3 * CHANNELS, first), nn.Linear(3 * first, second)
@@ -86,8 +94,10 @@ class HorizonManagerPPO(Layer):
         """(N, 12), (N, H+1, 10), (N, 2), spot prices in and out (N, 2; read from x_static if not given)."""
         days = functional.relu(self.conv1(_windows(X_temporal, self.stride)))
         days = functional.relu(self.conv2(_windows(days, self.stride)))  # (N, days, C)
-        near = X_temporal[:, : min(4, self.horizon + 1)].flatten(1)
-        parts = [days.amax(1), functional.relu(self.static(x_static)), functional.relu(self.near(near))]
+        static, near = x_static, X_temporal[:, : min(4, self.horizon + 1)]
+        if self.in_days:
+            static, near = _in_days(static, near)
+        parts = [days.amax(1), functional.relu(self.static(static)), functional.relu(self.near(near.flatten(1)))]
         x = functional.relu(self.trunk(torch.cat([*parts, functional.relu(self.role(x_role))], -1)))
         x = functional.relu(self.trunk2(x))
         spot = x_static[:, 6:8] * P_MAX if spot is None else spot
@@ -119,6 +129,23 @@ class HorizonManagerPPO(Layer):
         x = StateBuilder(self.horizon).build(days)
         spot = np.stack([days.spot_price_in, days.spot_price_out], axis=-1).astype(np.float32)
         return self.predict_goals(x.x_static, x.X_temporal, x.x_role, spot=spot, goal_mask=goal_mask(days))
+
+
+_STATIC_PIECES, _NEAR_PIECES = [1, 2, 8, 9], [0, 1, 3]
+"""Inputs that count pieces: stock and commitments of the day; Q_in, Q_out and material of a day ahead."""
+
+
+def _in_days(static: Tensor, near: Tensor) -> tuple[Tensor, Tensor]:
+    """Pieces in days of work, −5..5, instead of shares of the game's capacity L·T.  # (N, 12), (N, days, 10)
+
+    A factory's stock of some pieces is hundredths of L·T, and how much it is in days does not depend on T. The third
+    channel is L / (L·T).
+    """
+    a_day = near[:, :1, 2].clamp(min=1e-4)  # (N, 1)
+    static, near = static.clone(), near.clone()
+    static[:, _STATIC_PIECES] = (static[:, _STATIC_PIECES] / a_day).clamp(-5.0, 5.0)
+    near[..., _NEAR_PIECES] = (near[..., _NEAR_PIECES] / a_day[:, None]).clamp(-5.0, 5.0)
+    return static, near
 
 
 def _sides(x_role: NDArray[np.float32]) -> Bools:

@@ -234,6 +234,8 @@ class TrainOptions:
     small quantities, more in pieces)"""
     l2_q_weight: float = 1.0
     """weight of quantities against prices"""
+    l2_in_days: Flag = False
+    """L2 sees stock and commitments in days of work, not as shares of the whole game's capacity"""
     l3_mode: Literal["residual", "direct"] = "residual"
     """residuals to L1's baseline (scheme E), or actions themselves (scheme F)"""
     awr_beta: float = 0.5

@@ -221,7 +221,7 @@ def _fresh(training: Training, layer: type[Any], phase: str, **options: Any) -> 
 
 def _l2(training: Training) -> None:
     train, val, test = training.parts(macro_of(training.data))
-    layer = _fresh(training, HorizonManagerPPO, "l2")
+    layer = _fresh(training, HorizonManagerPPO, "l2", in_days=training.options.l2_in_days)
     follow(training, "l2_bc", train_l2_bc(layer, train, training.cfg, val, training.stop), layer, test)
 
 

@@ -42,4 +42,9 @@ def seats_of(result: ArenaResult) -> dict[str, str]:
     """Who plays behind an id: `<factory>@<level>`, where the factory's number leads to its label."""
     labels = [label or result.competitor for label in result.background]
     level_of = {seat.seat: seat.level for seat in result.seats}
-    return {f"{i:02d}@{level}": label for i, label in enumerate(labels) for level in range(result.levels + 1) if level_of.get(i, level) == level}
+    return {
+        f"{i:02d}@{level}": label
+        for i, label in enumerate(labels)
+        for level in range(result.levels + 1)
+        if level_of.get(i, level) == level
+    }

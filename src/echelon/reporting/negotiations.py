@@ -62,7 +62,9 @@ def browse(sources: Sequence[LogSource], budget: int) -> dict[str, Any] | None:
             logs.append(log)
         thinned += left
     if thinned:
-        notes.append(f"To keep the page small, {thinned} days of these logs are not on it; the days shown are spread evenly.")
+        notes.append(
+            f"To keep the page small, {thinned} days of these logs are not on it; the days shown are spread evenly."
+        )
     return {"logs": logs, "notes": notes} if logs else None
 
 
@@ -153,7 +155,11 @@ def _offers(columns: LogColumns, suffix: str) -> Ints:
     """(quantity, absolute day, unit price) of every decision.  # (N, 3)"""
     step = np.array([day.current_step for day in columns.days])[columns.column("day")]
     found: Ints = np.stack(
-        [columns.column(f"quantity{suffix}"), columns.column(f"ahead{suffix}") + step, columns.column(f"price{suffix}")],
+        [
+            columns.column(f"quantity{suffix}"),
+            columns.column(f"ahead{suffix}") + step,
+            columns.column(f"price{suffix}"),
+        ],
         axis=-1,
     )
     return found
