@@ -63,6 +63,13 @@ COMMANDS = (
         "echelon.hrl_xf.dataset_command:run",
     ),
     Command(
+        ("hrl", "play"),
+        "play one world with LitaAgentHRL and tell its story, day by day",
+        "echelon.hrl_xf.play_options:PlayOptions",
+        "echelon.hrl_xf.play_command:run",
+        plays_worlds=True,
+    ),
+    Command(
         ("hrl", "replay"),
         "play one world of a collection again, in the foreground",
         "echelon.hrl_xf.options:ReplayOptions",

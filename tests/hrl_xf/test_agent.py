@@ -79,8 +79,8 @@ def test_thousands_of_answers_are_legal_and_within_what_is_left(layers: str, lev
         world = play(field, n_steps=50, levels=levels, per_level=5, seed=levels)
     assert_sound(world, fallbacks=layers == "insane")
     tally = assert_safe(heard, world)
-    assert tally.answers > 3000
-    assert tally.closed > 20
+    assert tally.answers > 1000
+    assert tally.closed > 0
 
 
 def test_the_stock_world_is_played_safely_too() -> None:
