@@ -21,16 +21,23 @@ class DemoOptions:
 
 @dataclass(frozen=True)
 class ReportOptions:
-    """Draw the curves of training runs (`echelon hrl train`) on one page that opens offline."""
+    """One page about any mix of runs, in one file that opens offline.
+
+    `echelon report arena_runs/arena training_runs/first -o report.html`
+
+    Of an arena: standings with intervals, scores by level, paired differences, balance and stock over the days, where
+    money went, conduct, and negotiations to browse. Of a training run (HRL-XF or HMASD): its curves. Of a collection:
+    standings and negotiations. Of a dataset: its figures.
+    """
 
     runs: tyro.conf.Positional[tuple[Path, ...]]
-    """folders of training runs; several stand below one another, to compare"""
+    """run folders; a folder of runs stands for the runs directly in it"""
     output: Annotated[Path, tyro.conf.arg(aliases=["-o"])] = Path("report.html")
-    """the page"""
+    """the page; its folder is made if there is none"""
 
     def __post_init__(self) -> None:
         if not self.runs:
-            raise ValueError("give at least one run's folder, e.g. `echelon report training_runs/first -o report.html`")
+            raise ValueError("give at least one run's folder, e.g. `echelon report arena_runs/arena -o report.html`")
 
 
 @dataclass(frozen=True)

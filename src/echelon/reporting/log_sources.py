@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from echelon.hrl_xf.arena_world import ArenaResult
@@ -12,6 +14,7 @@ from echelon.reporting.negotiations import LogSource
 
 MOST_LOGS = 36
 COLLECTION_WORLDS = 2
+_FACTORY = re.compile(r"(\d+)\D*@\d+")
 
 
 def of_collection(folder: Path) -> list[LogSource]:
@@ -19,13 +22,13 @@ def of_collection(folder: Path) -> list[LogSource]:
     found = []
     for file in sorted((folder / WORLDS).glob("[0-9]*.json"))[:COLLECTION_WORLDS]:
         result = read_result(file)
-        partners = {str(row["agent_id"]): str(row["agent_type"]).rpartition(".")[2] for row in result.scores}
+        names = {str(row["agent_id"]): str(row["agent_type"]).rpartition(".")[2] for row in result.scores}
         for name in result.log_files:
             try:
                 owner = agent_type_of(folder / LOGS, name)
             except BadLog:
                 continue
-            found.append(LogSource(f"world {result.index}", owner, folder / LOGS / name, partners))
+            found.append(LogSource(f"world {result.index}", owner, folder / LOGS / name, names.get))
     return found[:MOST_LOGS]
 
 
@@ -34,12 +37,17 @@ def of_arena(folder: Path) -> list[LogSource]:
     found = []
     for result in read_results(folder):
         for path in sorted((folder / LOGS).glob(f"{result.index:05d}_{result.competitor}/agent_*.json*")):
-            found.append(LogSource(f"configuration {result.index}", result.competitor, path, seats_of(result)))
+            found.append(LogSource(f"configuration {result.index}", result.competitor, path, seated(result)))
     return found[:MOST_LOGS]
 
 
-def seats_of(result: ArenaResult) -> dict[str, str]:
-    """Who plays behind an id: `<factory>@<level>`, where the factory's number leads to its label."""
-    labels = [label or result.competitor for label in result.background]
-    level_of = {seat.seat: seat.level for seat in result.seats}
-    return {f"{i:02d}@{level}": label for i, label in enumerate(labels) for level in range(result.levels + 1) if level_of.get(i, level) == level}
+def seated(result: ArenaResult) -> Callable[[str], str | None]:
+    """Who plays behind an id of the world: it begins with the number of the factory."""
+    labels: Sequence[str] = [label or result.competitor for label in result.background]
+
+    def who(partner: str) -> str | None:
+        factory = _FACTORY.fullmatch(partner)
+        number = int(factory[1]) if factory else len(labels)
+        return labels[number] if number < len(labels) else None
+
+    return who

@@ -7,7 +7,7 @@ one. A page has room for so many bytes: each log gets an equal share and shows a
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -36,6 +36,10 @@ class Diary:
     minds: Mind = field(default_factory=dict)
 
 
+def nobody(partner: str) -> str | None:
+    """Where nothing is known about partners."""
+
+
 @dataclass(frozen=True)
 class LogSource:
     """A log to browse."""
@@ -43,8 +47,8 @@ class LogSource:
     world: str
     competitor: str
     path: Path
-    partners: Mapping[str, str] = field(default_factory=dict)
-    """who plays behind an id, where that is known"""
+    who: Callable[[str], str | None] = nobody
+    """who plays behind a partner's id, where that is known"""
     diary: Diary = field(default_factory=Diary)
 
 
@@ -62,7 +66,9 @@ def browse(sources: Sequence[LogSource], budget: int) -> dict[str, Any] | None:
             logs.append(log)
         thinned += left
     if thinned:
-        notes.append(f"To keep the page small, {thinned} days of these logs are not on it; the days shown are spread evenly.")
+        notes.append(
+            f"To keep the page small, {thinned} days of these logs are left out; the others are spread evenly."
+        )
     return {"logs": logs, "notes": notes} if logs else None
 
 
@@ -73,7 +79,7 @@ def _log(source: LogSource, share: int) -> tuple[dict[str, Any], int]:
     days = days_of(columns, source)
     sizes = [len(msgspec.json.encode(day)) for day in days]
     shown = spread(sizes, share)
-    partners = {day_thread["p"] for i in shown for day_thread in days[i]["threads"]}
+    partners = {thread["p"] for i in shown for thread in days[i]["threads"]}
     first = columns.days[0]
     return {
         "world": source.world,
@@ -83,7 +89,7 @@ def _log(source: LogSource, share: int) -> tuple[dict[str, Any], int]:
         "levels": first.n_products - 1,
         "lines": first.n_lines,
         "n_days": first.n_steps,
-        "partners": {p: source.partners[p] for p in sorted(partners) if p in source.partners},
+        "partners": {p: name for p in sorted(partners) if (name := source.who(p))},
         "days": [days[i] for i in shown],
     }, len(days) - len(shown)
 
@@ -152,10 +158,8 @@ def _steps(columns: LogColumns, minds: Mind) -> list[list[list[Any]]]:
 def _offers(columns: LogColumns, suffix: str) -> Ints:
     """(quantity, absolute day, unit price) of every decision.  # (N, 3)"""
     step = np.array([day.current_step for day in columns.days])[columns.column("day")]
-    found: Ints = np.stack(
-        [columns.column(f"quantity{suffix}"), columns.column(f"ahead{suffix}") + step, columns.column(f"price{suffix}")],
-        axis=-1,
-    )
+    quantity, ahead, price = (columns.column(f"{name}{suffix}") for name in ("quantity", "ahead", "price"))
+    found: Ints = np.stack([quantity, ahead + step, price], axis=-1)
     return found
 
 
