@@ -1,7 +1,8 @@
 """Training samples a second, data loading included, and the share of time the loader takes; answers in play.
 
 The data are the small real logs of the tests, repeated until an epoch is long enough to time. Run:
-`python benchmarks/bench_training.py [--data-dir DIR --agent-name NAME] [--threads 1 2]`.
+`python benchmarks/bench_training.py [--data-dir DIR --agent-name NAME] [--threads 1 2]`. The first batch size of each
+layer is the command's default.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from echelon.hrl_xf.l3_situation import Situation
 from echelon.hrl_xf.l4_coordinator import GlobalCoordinator
 from echelon.hrl_xf.layer_files import Layer
 from echelon.hrl_xf.learning import l2_loss, l3_loss, l4_loss
+from echelon.hrl_xf.options import TrainOptions
 from echelon.hrl_xf.samples import MicroDataset, Rows
 
 SMALL = Path(__file__).parent.parent / "tests" / "data" / "logs"
@@ -54,10 +56,11 @@ def train_rate(name: str, layer: Layer, source: Source, loss: Any, batch_size: i
         work = time.process_time() - begun
     best = max(reports, key=lambda r: r.samples_per_second)
     parameters = sum(p.numel() for p in layer.parameters())
+    loading = sum(r.loader_share * r.seconds for r in reports) / sum(r.seconds for r in reports)
     print(
         f"  {name}  {parameters:7,} parameters  batches of {batch_size:5,}  {best.samples_per_second:9,.0f} samples/s  "
         f"{len(reports) * len(source) / work:9,.0f} a processor second  "
-        f"loader {best.loader_share:.1%}"
+        f"loader {loading:.1%}"
     )
 
 
@@ -86,7 +89,7 @@ def main() -> None:
     parser.add_argument("--data-dir", type=Path, default=SMALL)
     parser.add_argument("--cache-dir", type=Path)
     parser.add_argument("--agent-name", default="PenguinAgent")
-    parser.add_argument("--threads", type=int, nargs="+", default=[1])
+    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         cache = options.cache_dir or folder
@@ -98,12 +101,12 @@ def main() -> None:
         for threads in options.threads:
             torch.set_num_threads(threads)
             print(f"{threads} core{'s' if threads > 1 else ''}:")
-            for size in (512, 2048):
+            for size in (TrainOptions.l2_batch_size, 512, 2048):
                 train_rate("L2", HorizonManagerPPO(), l2, l2_loss("log1p", 2.0), size)
             train_rate("L2-wide", HorizonManagerPPO(channels=(32, 64), hidden=128), l2, l2_loss(), 512)
-            for size in (512, 2048):
+            for size in (TrainOptions.l3_batch_size, 2048):
                 train_rate("L3", TemporalDecisionTransformer(), l3, l3_loss, size)
-            train_rate("L4", GlobalCoordinator(), l4, l4_loss, 256)
+            train_rate("L4", GlobalCoordinator(), l4, l4_loss, TrainOptions.l4_batch_size)
         torch.set_num_threads(1)
         answer_time(micro)
 

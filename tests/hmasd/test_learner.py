@@ -23,11 +23,10 @@ def test_every_parameter_is_in_one_optimiser_and_changes(config: HMASDConfig) ->
         id(p)
         for level in learner.levels.levels.values()
         for optimizer in level.optimizers
-        for group in optimizer.param_groups
-        for p in group["params"]
+        for p in optimizer.parameters
     ]
     if learner.discriminators is not None:
-        held += [id(p) for group in learner.discriminators.optimizer.param_groups for p in group["params"]]
+        held += [id(p) for p in learner.discriminators.optimizer.parameters]
     assert sorted(held) == sorted(id(p) for p in agent.networks.parameters())
     before = agent.weights()
     for version in range(3):

@@ -31,6 +31,7 @@ def seat(score: float, place: Place = "first", number: int = 0, **changes: objec
         "exceptions": 0,
         "negotiator_exceptions": 0,
         "recorder_failures": 0,
+        "fallbacks": 0,
         "idle_lines": 0,
         "losses": NO_LOSSES,
         "balance": [100.0, 100.0],

@@ -53,6 +53,7 @@ def test_a_training_run_gives_its_layers_and_awr_goes_before_cloning(tmp_path: P
 def test_a_layer_that_is_given_need_not_be_in_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     make_run(tmp_path / "run", "l2_bc")
+    assert parse_agent("LitaAgentHRL:l2=run").params == {"l2": str(tmp_path / "run")}
     params = parse_agent("x=LitaAgentHRL:run=run,l3=l1,l4_model_path=other.safetensors").params
     assert params == {
         "l2_model_path": str(tmp_path / "run" / "l2_bc.safetensors"),
@@ -113,6 +114,8 @@ def test_other_weights_are_another_identity(tmp_path: Path) -> None:
     assert before == spec.identity()
     weights.write_bytes(b"second")
     assert spec.identity() != before
+    bundled = {text: set(parse_agent(text).identity()["files"]) for text in ("LitaAgentHRL", "LitaAgentHRL:l3=l1")}
+    assert bundled == {"LitaAgentHRL": {"l2", "l3", "l4"}, "LitaAgentHRL:l3=l1": {"l2", "l4"}}
 
 
 def test_a_class_that_is_not_there_is_refused() -> None:

@@ -224,3 +224,18 @@ def test_nothing_to_train_on_and_losses_that_are_no_numbers_are_errors(tmp_path:
     broken.train.x[7] = torch.nan  # type: ignore[attr-defined]
     with pytest.raises(FloatingPointError, match="the loss is nan"):
         list(fit(broken, SETTINGS, tmp_path))
+
+
+def test_a_figure_without_samples_is_left_out_and_none_at_all_is_an_error(tmp_path: Path) -> None:
+    def some(layer: Layer, batch: tuple[Tensor, Tensor]) -> tuple[Tensor, Sums]:
+        loss, sums = square(layer, batch)
+        return loss, sums | {"acc_day": (0.0, 0.0)}
+
+    def none(layer: Layer, batch: tuple[Tensor, Tensor]) -> tuple[Tensor, Sums]:
+        return square(layer, batch)[0], {"loss": (0.0, 0.0)}
+
+    (report,) = fit(task(loss=some), replace(SETTINGS, epochs=1), tmp_path)
+    assert set(report.train) == set(report.val) == {"loss"}
+    assert [h["epoch"] for h in history_of("l2_bc", tmp_path)] == [1], "it can be saved"
+    with pytest.raises(ValueError, match="no row of the training split has a target"):
+        list(fit(task(loss=none), SETTINGS, tmp_path))

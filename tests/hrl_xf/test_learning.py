@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
 
-from echelon.hrl_xf.batches import L3Source
+from echelon.hrl_xf.batches import L3Batch, L3Rows, L3Source, in_order, shuffled, take
 from echelon.hrl_xf.data_pipeline import micro_of, open_tournament
-from echelon.hrl_xf.l3_executor import TemporalDecisionTransformer
+from echelon.hrl_xf.day_batch import Ints
+from echelon.hrl_xf.fit_task import FitSettings, Task
+from echelon.hrl_xf.fitting import fit
+from echelon.hrl_xf.l1_safety import ACCEPT, REJECT, L1SafetyLayer
+from echelon.hrl_xf.l3_executor import L3Inputs, TemporalDecisionTransformer, View
+from echelon.hrl_xf.l3_situation import Situation
 from echelon.hrl_xf.learning import l3_loss, weigh
 from echelon.hrl_xf.rewards import Advantages
 from echelon.hrl_xf.tournament_data import TournamentData
-from tests.hrl_xf.log_examples import LOGS
+from tests.hrl_xf.l3_examples import played, tokens
+from tests.hrl_xf.log_examples import LOGS, PENGUIN_MIDDLE
 
 torch.set_num_threads(1)
 
@@ -50,3 +59,47 @@ def test_weights_multiply_the_loss(data: TournamentData) -> None:
     assert isinstance(fitted, Advantages)
     won = source.column("reward") > 0
     assert source.weight[torch.as_tensor(won)].mean() > source.weight[torch.as_tensor(~won)].mean()
+
+
+class Memories:
+    """Negotiations alike in all but their offers, where the expert's answer is the `place`-th offer's price: high or
+    low. The context is that of one real decision, the same everywhere: only the history can tell."""
+
+    def __init__(self, n: int, place: int, seed: int) -> None:
+        situation = played(PENGUIN_MIDDLE, L1SafetyLayer()).situation
+        legal = L3Inputs.of(situation, "residual").legal
+        row = int((legal.accept & legal.reject).nonzero()[0, 0])
+        same = Situation(**{f.name: getattr(situation, f.name)[np.full(n, row)] for f in fields(situation)})
+        self.inputs = L3Inputs.of(same, "residual")
+        self.tokens = tokens(np.random.default_rng(seed), n, 6)
+        self.op = torch.where(self.tokens[:, place, 1] > 0.5, ACCEPT, REJECT)
+
+    def __len__(self) -> int:
+        return len(self.op)
+
+    def load(self, at: Ints) -> L3Batch:
+        n, no, zero = len(at), torch.zeros(len(at), dtype=torch.bool), torch.zeros(len(at), dtype=torch.long)
+        rows = L3Rows(
+            inputs=take(self.inputs, torch.as_tensor(at)), thread=torch.arange(n), history=torch.full((n,), 6),
+            op=self.op[at], day=zero, dq=zero, dp=zero, op_counts=~no, offer_counts=no, reward=zero.double(), seller=no,
+            phase=zero,
+        )  # fmt: skip
+        return L3Batch(self.tokens[at], torch.ones(n, 6, dtype=torch.bool), rows)
+
+    def epoch(self, batch_size: int, rng: np.random.Generator | None) -> list[Ints]:
+        return in_order(len(self), batch_size) if rng is None else shuffled(len(self), batch_size, rng)
+
+
+@pytest.mark.parametrize(("view", "place"), [("all", 0), ("all", 3), ("context", 0), ("last_token", 0)])
+def test_what_only_an_earlier_offer_tells_is_learnt_and_the_controls_cannot(
+    view: View, place: int, tmp_path: Path
+) -> None:
+    torch.manual_seed(0)
+    layer = TemporalDecisionTransformer(width=16, heads=2, layers=1, hidden=32, view=view)
+    task = Task("l3_bc", layer, Memories(1024, place, 1), Memories(256, place, 2), l3_loss, "memories")
+    settings = FitSettings(epochs=8, batch_size=64, lr=1e-2, warmup_steps=20, save_every=100)
+    *_, last = fit(task, settings, tmp_path)
+    if view == "all":
+        assert last.val["acc_op"] > 0.95
+    else:
+        assert last.val["acc_op"] < 0.65

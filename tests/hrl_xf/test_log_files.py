@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from echelon.hrl_xf.log_files import BadLog, agent_type_of, find_logs, match_agent, read_log
+from echelon.hrl_xf.log_files import BadLog, agent_type_of, find_logs, match_agent, match_agents, read_log
 from tests.hrl_xf.log_examples import LOGS, PENGUIN_FIRST, put, text_of
 
 FIELD = ["PenguinAgent"] * 3 + ["UltraSuperMiracleSoraFinalAgentZ", "PriceTrendStdAgent", "PonponAgent"]
@@ -102,3 +102,9 @@ def test_equal_text_has_equal_digests_packed_or_not(tmp_path: Path) -> None:
     (tmp_path / "a.json.gz").write_bytes(packed)
     assert read_log(tmp_path, "a.json")[1] == read_log(tmp_path, "a.json.gz")[1]
     assert len({read_log(LOGS, str(f.path))[1] for f in find_logs(LOGS)}) == len(find_logs(LOGS))
+
+
+def test_several_agents_are_named_with_commas() -> None:
+    assert match_agents("Penguin, PonponAgent,PenguinAgent", FIELD) == ["PenguinAgent", "PonponAgent"]
+    with pytest.raises(ValueError, match="is none of the recorded agents"):
+        match_agents("PonponAgent,Nobody", FIELD)

@@ -139,7 +139,6 @@ def test_a_phase_can_be_repeated_anew_and_the_run_explains_itself(options: dict[
         ({"phases": "l2,l5"}, "some of l2,l3,l4"),
         ({"phases": "l2", "l3_awr": True}, "add l3"),
         ({"phases": "l2,l3", "l2_model_path": Path("x")}, "leave out one"),
-        ({"device": "cuda"}, "run on cpu"),
     ],
 )
 def test_options_that_make_no_sense(changes: dict[str, object], reason: str) -> None:

@@ -21,7 +21,7 @@ from echelon.onpolicy.chunks import Chunks, cut
 from echelon.onpolicy.distributions import Distribution, MaskedCategorical, Product, SquashedNormal
 from echelon.onpolicy.loop import LevelLearner, TrainingLoop
 from echelon.onpolicy.loss import Evaluation
-from echelon.onpolicy.optimizer import adam
+from echelon.onpolicy.optimizer import JointAdam
 from echelon.onpolicy.options import PPOOptions
 from echelon.onpolicy.ppo import PPOLearner
 from echelon.onpolicy.recurrent import run_gru
@@ -198,7 +198,7 @@ def test_every_step_belongs_to_exactly_one_decision_of_each_level(hierarchy: Hie
 def test_both_levels_train_under_one_version_and_all_their_parameters_move(hierarchy: Hierarchy) -> None:
     policies: dict[str, Director | Player] = {"high": hierarchy.director, "low": hierarchy.player}
     options = {"high": PPOOptions(epochs=2, unit_reduction="sum"), "low": PPOOptions(epochs=2, minibatches=2)}
-    levels = {n: PPOLearner(p, [adam(p.parameters(), 1e-3)], options[n]) for n, p in policies.items()}
+    levels = {n: PPOLearner(p, [JointAdam(p.parameters(), 1e-3)], options[n]) for n, p in policies.items()}
     before = {n: {k: v.clone() for k, v in p.state_dict().items()} for n, p in policies.items()}
     for done in TrainingLoop(hierarchy, LevelLearner(levels), 150, 50):
         assert done.stats["high"].ratio_error < 1e-5

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from echelon.onpolicy.batch import Rollout, VersionError
 from echelon.onpolicy.loop import LevelLearner, TrainingLoop, crossed
-from echelon.onpolicy.optimizer import adam
+from echelon.onpolicy.optimizer import JointAdam
 from echelon.onpolicy.options import PPOOptions
 from echelon.onpolicy.ppo import PPOLearner, PPOStats
 from tests.onpolicy.batches import random_batch
@@ -106,7 +106,7 @@ def test_a_collector_of_another_version_is_refused() -> None:
 
 def _learner(version: int = 0) -> PPOLearner:
     policy = FeedForward(3, 4)
-    return PPOLearner(policy, [adam(policy.parameters(), 1e-3)], PPOOptions(ratio_tolerance=None), version=version)
+    return PPOLearner(policy, [JointAdam(policy.parameters(), 1e-3)], PPOOptions(ratio_tolerance=None), version=version)
 
 
 def test_levels_are_updated_together_or_not_at_all() -> None:

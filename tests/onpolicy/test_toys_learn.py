@@ -12,7 +12,7 @@ from echelon.onpolicy.collector import Decision, StepCollector
 from echelon.onpolicy.distributions import SquashedNormal
 from echelon.onpolicy.loop import LevelLearner, TrainingLoop
 from echelon.onpolicy.loss import Evaluation
-from echelon.onpolicy.optimizer import adam
+from echelon.onpolicy.optimizer import JointAdam
 from echelon.onpolicy.options import PPOOptions
 from echelon.onpolicy.ppo import PPOLearner
 from tests.onpolicy.toys import Bandit, Endless, MatrixGame, Recall, ToyStep, ToyWorlds, make_loop
@@ -110,7 +110,7 @@ class Gaussian(nn.Module):
 
 def test_a_bounded_continuous_action_finds_its_target_and_grows_sure() -> None:
     policy = Gaussian()
-    learner = PPOLearner(policy, [adam(policy.parameters(), 1e-2)], PPOOptions(epochs=10, entropy_coef=0.001))
+    learner = PPOLearner(policy, [JointAdam(policy.parameters(), 1e-2)], PPOOptions(epochs=10, entropy_coef=0.001))
     collector = StepCollector(Target(64), policy, lambda: learner.version, seed=0)
     for _ in TrainingLoop(collector, LevelLearner({"agent": learner}), 8_000, 128):
         pass

@@ -18,7 +18,7 @@ from echelon.onpolicy.collector import Decision, StepCollector
 from echelon.onpolicy.distributions import MaskedCategorical
 from echelon.onpolicy.loop import LevelLearner, TrainingLoop
 from echelon.onpolicy.loss import Evaluation
-from echelon.onpolicy.optimizer import adam
+from echelon.onpolicy.optimizer import JointAdam
 from echelon.onpolicy.options import PPOOptions
 from echelon.onpolicy.ppo import PPOLearner, PPOStats
 from echelon.onpolicy.recurrent import run_gru
@@ -273,6 +273,6 @@ def make_loop(
     """A whole small training run."""
     torch.manual_seed(seed)
     policy = (Recurrent if recurrent else FeedForward)(worlds.width, worlds.actions)
-    learner = LevelLearner({"agent": PPOLearner(policy, [adam(policy.parameters(), lr)], options, seed)})
+    learner = LevelLearner({"agent": PPOLearner(policy, [JointAdam(policy.parameters(), lr)], options, seed)})
     collector = StepCollector(worlds, policy, lambda: learner.version, seed, chunk)
     return TrainingLoop(collector, learner, steps, round_steps), policy

@@ -6,10 +6,10 @@ Token by token (acting) each block keeps the keys and values of earlier tokens, 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 HIDDEN_GAIN, OUTPUT_GAIN = math.sqrt(2.0), 0.01
 
@@ -38,12 +38,77 @@ def head(width: int, outputs: int) -> nn.Sequential:
     )
 
 
+def weighted_sum(a: Tensor, b: Tensor, axis: int, out: Tensor | None = None) -> Tensor:
+    """Sum of a b over an axis, by whichever way is faster for its length."""
+    if a.shape[axis] > 16:
+        return torch.sum(a * b, axis, out=out)
+    total = torch.mul(a.select(axis, 0), b.select(axis, 0), out=out)
+    for x, y in zip(a.unbind(axis)[1:], b.unbind(axis)[1:], strict=True):
+        total.addcmul_(x, y)
+    return total
+
+
+def features(x: Tensor, weight: Tensor, bias: Tensor, heads: int) -> Tensor:
+    """A linear layer with features first, (t, M, W) -> (j, heads, W / heads, t, M): the product itself transposes."""
+    tokens, batch, width = x.shape
+    flat = torch.mm(weight, x.reshape(-1, width).T).add_(bias.unsqueeze(1))
+    return flat.view(-1, heads, width // heads, tokens, batch)
+
+
+class _Attend(torch.autograd.Function):
+    """softmax(Q K^T / sqrt(d)) V for very many very short sequences, with its projections and its gradient.
+
+    With a handful of tokens a matrix product for each sequence is nearly all overhead. Here the batch is the fastest
+    axis, (heads, d, tokens, M), and a product is d (or t) multiplications of whole arrays. `stream` None: the queries'
+    own tokens.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, query: Tensor, stream: Tensor | None, forbidden: Tensor | None, heads: int, *layers: Tensor
+    ) -> Tensor:
+        w_q, b_q, w_kv, b_kv, w_o, b_o = layers
+        tokens, batch, width = query.shape
+        q = features(query, w_q, b_q, heads)[0]
+        k, v = features(query if stream is None else stream, w_kv, b_kv, heads)
+        score = weighted_sum(q.unsqueeze(3), k.unsqueeze(2), 1).mul_(q.shape[1] ** -0.5)  # (heads, t, t, M)
+        if forbidden is not None:
+            score.masked_fill_(forbidden, -math.inf)
+        weight = torch.softmax(score, 2)
+        seen = weighted_sum(weight.unsqueeze(1), v.unsqueeze(2), 3)  # (heads, d, t, M)
+        ctx.save_for_backward(query, stream, q, k, v, weight, seen, w_q, w_kv, w_o)
+        return torch.addmm(b_o, seen.view(width, -1).T, w_o.T).view(tokens, batch, width)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        query, stream, q, k, v, weight, seen, w_q, w_kv, w_o = ctx.saved_tensors
+        (heads, d, tokens, batch), width = q.shape, w_o.shape[0]
+        g = gradients[0].reshape(-1, width)  # (N, W) with N = tokens x M
+        d_out = torch.mm(w_o.T, g.T).view(q.shape)
+        d_weight = weighted_sum(d_out.unsqueeze(3), v.unsqueeze(2), 1).mul_(weight)
+        d_score = d_weight.addcmul_(weight, d_weight.sum(2, keepdim=True), value=-1).mul_(d**-0.5).unsqueeze(1)
+        d_q, d_kv = torch.empty_like(q), q.new_empty(2, heads, d, tokens, batch)
+        weighted_sum(d_score, k.unsqueeze(2), 3, out=d_q)
+        weighted_sum(d_score, q.unsqueeze(3), 2, out=d_kv[0])
+        weighted_sum(weight.unsqueeze(1), d_out.unsqueeze(3), 2, out=d_kv[1])
+        d_q, d_kv = d_q.view(width, -1), d_kv.view(2 * width, -1)
+        asked = query.reshape(-1, width)
+        offered = asked if stream is None else stream.reshape(-1, width)
+        d_query, d_stream = d_q.T @ w_q, None
+        if stream is None:
+            d_query.addmm_(d_kv.T, w_kv)
+        else:
+            d_stream = (d_kv.T @ w_kv).view(stream.shape)
+        layers = (d_q @ asked, d_q.sum(1), d_kv @ offered, d_kv.sum(1), g.T @ seen.view(width, -1).T, g.sum(0))
+        return d_query.view(query.shape), d_stream, None, None, *layers
+
+
 Cache = tuple[Tensor, Tensor]
-"""Keys and values of the tokens so far, each (B, heads, t, width / heads)."""
+"""Keys and values of the tokens so far, each (heads, width / heads, t, M)."""
 
 
 class Attention(nn.Module):
-    """Multi-head attention of queries to a stream."""
+    """Multi-head attention of queries to a stream; tokens come first, (t, M, W)."""
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
@@ -52,31 +117,25 @@ class Attention(nn.Module):
         self.key_value = orthogonal(nn.Linear(width, 2 * width), OUTPUT_GAIN)
         self.out = orthogonal(nn.Linear(width, width), OUTPUT_GAIN)
 
-    def forward(self, query: Tensor, stream: Tensor, causal: bool) -> Tensor:  # (B, t, W), (B, t, W) -> (B, t, W)
-        """All tokens at once; causal: token j attends to tokens 0..j of the stream."""
-        key, value = self._keys(stream)
-        return self._join(
-            functional.scaled_dot_product_attention(self._split(self.query(query)), key, value, is_causal=causal)
-        )
+    def forward(self, query: Tensor, stream: Tensor | None = None, forbidden: Tensor | None = None) -> Tensor:
+        """All tokens at once; `forbidden` (t, t, 1): the token of the stream is hidden from that of the query."""
+        seen: Tensor = _Attend.apply(query, stream, forbidden, self.heads, *self.parameters())  # type: ignore[no-untyped-call]
+        return seen
 
     def step(self, query: Tensor, stream: Tensor, cache: Cache | None) -> tuple[Tensor, Cache]:
-        """One more token, (B, 1, W), which attends to itself and to those in the cache."""
-        key, value = self._keys(stream)
+        """One more token, (1, M, W), which attends to itself and to those in the cache; without gradients."""
+        key, value = features(stream, self.key_value.weight, self.key_value.bias, self.heads)
         if cache is not None:
             key, value = torch.cat([cache[0], key], 2), torch.cat([cache[1], value], 2)
-        seen = functional.scaled_dot_product_attention(self._split(self.query(query)), key, value)
-        return self._join(seen), (key, value)
+        asked = features(query, self.query.weight, self.query.bias, self.heads)[0]  # (heads, d, 1, M)
+        weight = ((asked * key).sum(1, keepdim=True) * asked.shape[1] ** -0.5).softmax(2)  # (heads, 1, t, M)
+        seen = (weight * value).sum(2)  # (heads, d, M)
+        return self.out(seen.view(-1, seen.shape[-1]).T).unsqueeze(0), (key, value)
 
-    def _keys(self, stream: Tensor) -> Cache:
-        key, value = self.key_value(stream).chunk(2, -1)
-        return self._split(key), self._split(value)
 
-    def _split(self, x: Tensor) -> Tensor:  # (B, t, W) -> (B, heads, t, W / heads)
-        return x.view(x.shape[0], x.shape[1], self.heads, -1).transpose(1, 2)
-
-    def _join(self, x: Tensor) -> Tensor:
-        joined: Tensor = self.out(x.transpose(1, 2).flatten(2))
-        return joined
+def later_tokens(tokens: int) -> Tensor:
+    """What a causal pass forbids, (t, t, 1): token j sees tokens 0..j."""
+    return torch.ones(tokens, tokens, dtype=torch.bool).triu(1).unsqueeze(-1)
 
 
 class EncoderBlock(nn.Module):
@@ -87,8 +146,8 @@ class EncoderBlock(nn.Module):
         self.attention, self.mlp = Attention(width, heads), mlp(width)
         self.norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(2))
 
-    def forward(self, x: Tensor) -> Tensor:  # (B, n + 1, W)
-        x = self.norms[0](x + self.attention(x, x, causal=False))
+    def forward(self, x: Tensor) -> Tensor:  # (n + 1, M, W)
+        x = self.norms[0](x + self.attention(x))
         out: Tensor = self.norms[1](x + self.mlp(x))
         return out
 
@@ -101,13 +160,13 @@ class DecoderBlock(nn.Module):
         self.own, self.cross, self.mlp = Attention(width, heads), Attention(width, heads), mlp(width)
         self.norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(3))
 
-    def forward(self, x: Tensor, encoded: Tensor) -> Tensor:  # (B, n + 1, W) both
-        x = self.norms[0](x + self.own(x, x, causal=True))
-        x = self.norms[1](encoded + self.cross(encoded, x, causal=True))
+    def forward(self, x: Tensor, encoded: Tensor, later: Tensor) -> Tensor:  # (n + 1, M, W) both
+        x = self.norms[0](x + self.own(x, forbidden=later))
+        x = self.norms[1](encoded + self.cross(encoded, x, later))
         out: Tensor = self.norms[2](x + self.mlp(x))
         return out
 
-    def step(self, x: Tensor, encoded: Tensor, cache: list[Cache | None]) -> Tensor:  # (B, 1, W) both
+    def step(self, x: Tensor, encoded: Tensor, cache: list[Cache | None]) -> Tensor:  # (1, M, W) both
         """One more token; `cache` holds what the two attentions keep and is brought up to date."""
         seen, cache[0] = self.own.step(x, x, cache[0])
         x = self.norms[0](x + seen)

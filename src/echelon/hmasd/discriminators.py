@@ -12,7 +12,7 @@ from torch import Tensor
 from echelon.hmasd.config import HMASDConfig
 from echelon.hmasd.networks import IndividualDiscriminator, TeamDiscriminator, uniform_log
 from echelon.onpolicy.batch import Array, RolloutBatch
-from echelon.onpolicy.optimizer import adam, load_optimizer_state, optimizer_state
+from echelon.onpolicy.optimizer import JointAdam
 from echelon.onpolicy.ppo import under
 
 
@@ -66,7 +66,7 @@ class Discriminators:
 
     def __init__(self, team: TeamDiscriminator, individual: IndividualDiscriminator, config: HMASDConfig) -> None:
         self.team, self.individual, self.config = team, individual, config
-        self.optimizer = adam([*team.parameters(), *individual.parameters()], config.lr)
+        self.optimizer = JointAdam([*team.parameters(), *individual.parameters()], config.lr)
 
     @torch.no_grad()
     def rewards(self, batch: RolloutBatch) -> IntrinsicRewards:
@@ -94,9 +94,10 @@ class Discriminators:
     def update(self, batch: RolloutBatch) -> DiscriminatorStats:
         """Learn from this round alone: a longer memory would hold skills that mean something else by now."""
         data = SkillData.of(batch)
+        seen = self.individual.joined(data.observation, data.its_team_skill)
         first: DiscriminatorStats | None = None
         for _ in range(self.config.discriminator_epochs):
-            team, own = self.team(data.state), self.individual(data.observation, data.its_team_skill)
+            team, own = self.team(data.state), self.individual.of_joined(seen)
             loss = torch.nn.functional.nll_loss(team, data.team_skill)
             loss = loss + torch.nn.functional.nll_loss(own, data.agent_skill)
             self.optimizer.zero_grad()
@@ -113,13 +114,13 @@ class Discriminators:
         """Weights and optimiser."""
         state = {f"team.{name}": t.detach().clone() for name, t in self.team.state_dict().items()}
         state |= {f"individual.{name}": t.detach().clone() for name, t in self.individual.state_dict().items()}
-        return state | {f"optimizer.{name}": t for name, t in optimizer_state(self.optimizer).items()}
+        return state | {f"optimizer.{name}": t for name, t in self.optimizer.state_dict().items()}
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Continue from a saved state."""
         self.team.load_state_dict(under(state, "team."))
         self.individual.load_state_dict(under(state, "individual."))
-        load_optimizer_state(self.optimizer, under(state, "optimizer."))
+        self.optimizer.load_state_dict(under(state, "optimizer."))
 
 
 def _accuracy(log_probs: Tensor, truth: Tensor) -> float:

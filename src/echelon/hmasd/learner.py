@@ -14,7 +14,7 @@ from echelon.hmasd.rollout import COORDINATOR, DISCOVERER
 from echelon.onpolicy.batch import Rollout
 from echelon.onpolicy.collector import check_version
 from echelon.onpolicy.loop import LevelLearner
-from echelon.onpolicy.optimizer import adam, check_optimizers
+from echelon.onpolicy.optimizer import JointAdam, check_optimizers
 from echelon.onpolicy.ppo import PPOLearner, PPOStats, under
 from echelon.runtime.seeding import task_seed
 
@@ -47,7 +47,7 @@ class HMASDLearner:
         for level, policy, options in policies:
             if policy is not None:
                 seed = task_seed(config.seed, "minibatches", level)
-                learners[level] = PPOLearner(policy, [adam(policy.parameters(), config.lr)], options, seed, version)
+                learners[level] = PPOLearner(policy, [JointAdam(policy.parameters(), config.lr)], options, seed, version)
         self.levels = LevelLearner(learners)
         self.discriminators: Discriminators | None = None
         if networks.team is not None and networks.individual is not None:

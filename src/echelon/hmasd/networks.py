@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from echelon.hmasd.attention import HIDDEN_GAIN, OUTPUT_GAIN, Cache, DecoderBlock, EncoderBlock, head, orthogonal
+from echelon.hmasd.attention import HIDDEN_GAIN, OUTPUT_GAIN, Cache, DecoderBlock, EncoderBlock, head, later_tokens, orthogonal
 from echelon.hmasd.sizes import Sizes
 from echelon.onpolicy.chunks import Chunks
 from echelon.onpolicy.distributions import MaskedCategorical, SquashedNormal, invert
@@ -46,28 +46,29 @@ class SkillCoordinator(nn.Module):
         self.decoder = nn.ModuleList(DecoderBlock(width, sizes.heads) for _ in range(sizes.decoder_layers))
         self.team_head, self.agent_head = head(width, sizes.team_skills), head(width, sizes.agent_skills)
         nn.init.normal_(self.start, std=0.5)
+        self._later = later_tokens(sizes.agents + 1)
 
     def encode(self, state: Tensor, observation: Tensor) -> tuple[Tensor, Tensor]:
-        """Tokens (M, n + 1, H) and the value of each (M, n + 1), from s (M, S) and o (M, n, F)."""
-        tokens = torch.cat([self.embed_state(state).unsqueeze(1), self.embed_observation(observation)], 1)
+        """Tokens (n + 1, M, H) and the value of each (M, n + 1), from s (M, S) and o (M, n, F)."""
+        tokens = torch.cat([self.embed_state(state).unsqueeze(0), self.embed_observation(observation.transpose(0, 1))])
         x = self.embed_norm(functional.gelu(tokens))
         for block in self.encoder:
             x = block(x)
-        value = torch.cat([self.value_state(x[:, 0]), self.value_observation(x[:, 1:]).squeeze(-1)], 1)
-        return x, value
+        value = torch.cat([self.value_state(x[:1]), self.value_observation(x[1:])]).squeeze(-1)
+        return x, value.T
 
     def evaluate(self, chunks: Chunks) -> Evaluation:
         """Log-probabilities of all n + 1 stored skills in one masked pass; a unit is a skill."""
         state, observation = chunks.observation["state"][0], chunks.observation["observation"][0]
-        skills = chunks.action["skills"][0]  # (M, n + 1)
+        skills = chunks.action["skills"][0].T  # (n + 1, M)
         encoded, value = self.encode(state, observation)
-        first = self.start.expand(len(skills), 1, -1)
-        x = self.choice_norm(torch.cat([first, self.embed_team(skills[:, :1]), self.embed_agent(skills[:, 1:-1])], 1))
+        first = self.start.expand(1, skills.shape[1], -1)
+        x = self.choice_norm(torch.cat([first, self.embed_team(skills[:1]), self.embed_agent(skills[1:-1])]))
         for block in self.decoder:
-            x = block(x, encoded)
-        team, agents = MaskedCategorical(self.team_head(x[:, 0])), MaskedCategorical(self.agent_head(x[:, 1:]))
-        log_prob = torch.cat([team.log_prob(skills[:, 0]).unsqueeze(1), agents.log_prob(skills[:, 1:])], 1)
-        entropy = torch.cat([team.entropy().unsqueeze(1), agents.entropy()], 1)
+            x = block(x, encoded, self._later)
+        team, agents = MaskedCategorical(self.team_head(x[:1])), MaskedCategorical(self.agent_head(x[1:]))
+        log_prob = torch.cat([team.log_prob(skills[:1]), agents.log_prob(skills[1:])]).T
+        entropy = torch.cat([team.entropy(), agents.entropy()]).T
         return Evaluation(log_prob[None], entropy[None], value[None])
 
     @torch.no_grad()
@@ -75,18 +76,17 @@ class SkillCoordinator(nn.Module):
         """Skills (B, n + 1), their log-probabilities and the values, chosen one after the other."""
         encoded, value = self.encode(state, observation)
         caches: list[list[Cache | None]] = [[None, None] for _ in self.decoder]
-        x = self.start.expand(len(state), 1, -1)
+        x = self.start.expand(1, len(state), -1)
         skills, log_probs = [], []
         for i in range(self.sizes.agents + 1):
             x = self.choice_norm(x)
             for block, cache in zip(self._decoder_blocks(), caches, strict=True):
-                x = block.step(x, encoded[:, i : i + 1], cache)
-            logits = (self.team_head if i == 0 else self.agent_head)(x[:, 0])
-            choice = MaskedCategorical(logits)
+                x = block.step(x, encoded[i : i + 1], cache)
+            choice = MaskedCategorical((self.team_head if i == 0 else self.agent_head)(x[0]))
             chosen = choice.mode() if uniform is None else invert(choice.probs, uniform[:, i])
             skills.append(chosen)
             log_probs.append(choice.log_prob(chosen))
-            x = (self.embed_team if i == 0 else self.embed_agent)(chosen).unsqueeze(1)
+            x = (self.embed_team if i == 0 else self.embed_agent)(chosen).unsqueeze(0)
         return torch.stack(skills, 1), torch.stack(log_probs, 1), value
 
     def _decoder_blocks(self) -> Iterator[DecoderBlock]:
@@ -141,11 +141,11 @@ class Trunk(nn.Module):
         x = self.inputs(x)
         if self.skills is not None and skills is not None:
             for column in skills.unbind(-1):
-                x = x + self.skills(column)
-        return functional.relu(self.hidden(self.norm_in(functional.relu(x))))
+                x += self.skills(column)
+        return self.hidden(self.norm_in(x.relu_())).relu_()
 
     def _after(self, x: Tensor) -> Tensor:
-        out: Tensor = self.outputs(functional.relu(self.last(self.norm_out(x))))
+        out: Tensor = self.outputs(self.last(self.norm_out(x)).relu_())
         return out
 
 
@@ -252,9 +252,9 @@ class SkillDiscoverer(nn.Module):
 def _classifier(inputs: int, width: int, classes: int) -> nn.Sequential:
     return nn.Sequential(
         orthogonal(nn.Linear(inputs, width), HIDDEN_GAIN),
-        nn.ReLU(),
+        nn.ReLU(inplace=True),
         orthogonal(nn.Linear(width, width), HIDDEN_GAIN),
-        nn.ReLU(),
+        nn.ReLU(inplace=True),
         orthogonal(nn.Linear(width, classes), OUTPUT_GAIN),
     )
 
@@ -281,8 +281,16 @@ class IndividualDiscriminator(nn.Module):
 
     def forward(self, observation: Tensor, team_skill: Tensor) -> Tensor:  # (..., F), (...) -> (..., n_z)
         """Log-probabilities of every agent skill."""
+        return self.of_joined(self.joined(observation, team_skill))
+
+    def joined(self, observation: Tensor, team_skill: Tensor) -> Tensor:
+        """Both inputs as one, (..., F + n_Z): to be made once where the same data is looked at many times."""
         known = functional.one_hot(team_skill, self.team_skills).to(observation.dtype)
-        return functional.log_softmax(self.layers(torch.cat([observation, known], -1)), -1)
+        return torch.cat([observation, known], -1)
+
+    def of_joined(self, joined: Tensor) -> Tensor:
+        """Log-probabilities from `joined` inputs."""
+        return functional.log_softmax(self.layers(joined), -1)
 
 
 def uniform_log(skills: int) -> float:

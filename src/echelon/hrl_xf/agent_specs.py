@@ -31,6 +31,8 @@ _SHIELDED = re.compile(r"shielded\((.*)\)(?::(.*))?", re.DOTALL)
 _GROUPS = {"top-2025": roster.TOP_2025, "top-2024": roster.TOP_2024, "baselines": roster.BASELINES}
 _LAYERS = {"l2": ("l2_bc",), "l3": ("l3_awr", "l3_bc"), "l4": ("l4_distill",)}
 """A layer's weights in a training run, the preferred ones first."""
+_NO_FILES = ("bundled", "heuristic", "l1")
+BUNDLED = Path(__file__).parent / "weights"
 
 
 class SpecError(ValueError):
@@ -80,6 +82,8 @@ class AgentSpec:
     def identity(self) -> dict[str, Any]:
         """What decides how it plays, with a digest of each file its arguments name: one label, one identity."""
         files = {key: Path(value) for key, value in self.params.items() if isinstance(value, str)}
+        if self.name == HRL_AGENT:
+            files |= _bundled(self.params)
         digests = {
             key: hashlib.sha256(path.read_bytes()).hexdigest()[:16] for key, path in files.items() if path.is_file()
         }
@@ -167,7 +171,8 @@ def _params(agent: str, arguments: str, text: str) -> dict[str, Any]:
         raise SpecError(
             f"{text!r}: only {HRL_AGENT} is made from a training run; write key=value arguments for {agent}"
         )
-    return {k: str(Path(v).absolute()) if k.endswith("_path") else v for k, v in params.items()}
+    files = {k for k, v in params.items() if k.endswith("_path") or (k in _LAYERS and v not in _NO_FILES)}
+    return {k: str(Path(v).absolute()) if k in files else v for k, v in params.items()}
 
 
 def _layers_of(run: Path, given: Mapping[str, Any]) -> dict[str, str]:
@@ -186,6 +191,15 @@ def _layers_of(run: Path, given: Mapping[str, Any]) -> dict[str, str]:
             )
         paths[f"{layer}_model_path"] = str(there[0])
     return paths
+
+
+def _bundled(params: Mapping[str, Any]) -> dict[str, Path]:
+    """The bundled weights that these arguments leave in use."""
+    return {
+        layer: next((path for stem in stems if (path := BUNDLED / f"{stem}.safetensors").exists()), BUNDLED)
+        for layer, stems in _LAYERS.items()
+        if params.get(layer, "bundled") == "bundled" and f"{layer}_model_path" not in params
+    }
 
 
 def _value(text: str) -> Any:

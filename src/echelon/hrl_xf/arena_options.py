@@ -29,8 +29,14 @@ class CompeteOptions:
 
     agent: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
     """an agent to judge; repeat the option for several. LitaAgentHRL if not given"""
-    against: str = "top-2025,top-2024"
-    """rivals, separated by commas: names and groups (top-2025, top-2024, baselines; top-2025:3 is the best three)"""
+    against: str | None = None
+    """rivals, separated by commas: names and groups (top-2025, top-2024, baselines; top-2025:3 is the best three).
+    top-2025,top-2024 if not given, and nobody else with --ablations"""
+    ablations: Flag = False
+    """judge LitaAgentHRL (that of --agent, or the bundled one) layer by layer: L1, rules, L1+L2, L1+L2+L3, all,
+    scheme F; and PenguinAgent with and without L1's shield. Other --agent and --against come on top"""
+    direct_l3: Path | None = None
+    """weights of an L3 of scheme F (train --l3-mode direct) for --ablations; scheme F is left out if not given"""
     worlds: int = 20
     """world configurations; each is played once by every competitor"""
     steps: int | None = None
@@ -63,5 +69,7 @@ class CompeteOptions:
             raise ValueError(f"--steps {self.steps} is too short: a chain of four levels needs 5 days; use at least 5")
         if self.world_timeout <= 0:
             raise ValueError(f"--world-timeout {self.world_timeout} must be positive")
+        if self.direct_l3 is not None and not self.ablations:
+            raise ValueError("--direct-l3 is the L3 of the ablation `scheme F`; add --ablations")
         if self.seed < 0:
             raise ValueError(f"--seed {self.seed} must not be negative")

@@ -67,6 +67,8 @@ class SeatRecord(msgspec.Struct, frozen=True, kw_only=True):
     exceptions: int
     negotiator_exceptions: int
     recorder_failures: int
+    fallbacks: int
+    """of LitaAgentHRL: how often a layer failed or there was no answer, so that L1 played or threads ended"""
     idle_lines: int
     losses: Losses
     balance: list[float]
@@ -77,7 +79,7 @@ class SeatRecord(msgspec.Struct, frozen=True, kw_only=True):
     """what the agent's calls took, recording included; the only number here that differs from run to run"""
 
 
-def seat_record(world: Any, adapter: Any, log: AgentLog, seat: int) -> SeatRecord:
+def seat_record(world: Any, adapter: Any, log: AgentLog, seat: int, fallbacks: int = 0) -> SeatRecord:
     """The record of a focal seat of an ended world."""
     columns = columns_of(log)
     closed = [day for day in columns.closed if day is not None]
@@ -113,6 +115,7 @@ def seat_record(world: Any, adapter: Any, log: AgentLog, seat: int) -> SeatRecor
         exceptions=len(world.agent_exceptions[adapter.id]),
         negotiator_exceptions=len(world.negotiator_exceptions[adapter.id]),
         recorder_failures=log.stats.tracker_failures,
+        fallbacks=fallbacks,
         idle_lines=round(float(idle.sum())),
         losses=Losses(
             shortfall=sum(day.shortfall_penalty for day in closed),

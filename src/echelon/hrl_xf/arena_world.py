@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 
 from echelon.hrl_xf import tracker
-from echelon.hrl_xf.agent_specs import AgentSpec
+from echelon.hrl_xf.agent_specs import HRL_AGENT, AgentSpec
 from echelon.hrl_xf.arena_plan import ArenaConfiguration, ArenaPlan, configuration
 from echelon.hrl_xf.arena_seat import SeatRecord, seat_record
 from echelon.hrl_xf.lean_world import lean_std_world_generator
@@ -109,7 +109,8 @@ def play(made: ArenaConfiguration, competitor: AgentSpec) -> ArenaResult:
     for seat in made.focal:
         agent = adapters[seat].adapted_object
         log = agent.echelon_recorder.finish(agent, world_id=world.name, config_id=made.digest, seed=made.seed)
-        seats.append(seat_record(world, adapters[seat], log, seat))
+        fallbacks = agent.fallbacks + agent.errors if competitor.name == HRL_AGENT else 0
+        seats.append(seat_record(world, adapters[seat], log, seat, fallbacks))
     scores = world.scores()
     return ArenaResult(
         index=made.index,

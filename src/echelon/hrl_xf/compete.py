@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from echelon.hrl_xf.ablations import JUDGED, ablations
 from echelon.hrl_xf.agent_specs import HRL_AGENT, AgentSpec, SpecError, add, parse_agent, parse_list
 from echelon.hrl_xf.arena_options import CompeteOptions
 from echelon.hrl_xf.arena_plan import ArenaPlan
@@ -35,6 +36,7 @@ log = logging.getLogger(__name__)
 
 KIND = "arena"
 COMPETITORS = "competitors.json"
+DEFAULT_RIVALS = "top-2025,top-2024"
 _MEAN_DAYS, _MEAN_FACTORIES = 125, 14
 
 
@@ -57,7 +59,7 @@ def run(options: CompeteOptions) -> int:
     if contents(output_dir):
         check_same(output_dir, KIND, deciding(options))
     for spec in (*contest.competitors, *contest.plan.field):
-        spec.load()  # raises before anything is written if it cannot be imported
+        check_agent(spec)
     with exclusive(output_dir, KIND):
         open_arena(output_dir, options, contest)
         units = missing_units(contest, output_dir)
@@ -75,15 +77,29 @@ def run(options: CompeteOptions) -> int:
 def contest_of(options: CompeteOptions) -> Contest:
     """Turn options into competitors and a plan, checking all that can be checked before anything runs."""
     n_workers(options.parallelism)  # raises on a wrong one
+    given = [parse_agent(text) for text in options.agent]
+    preset = ablations(given, options.direct_l3) if options.ablations else []
     found: dict[str, AgentSpec] = {}
-    for text in options.agent or (HRL_AGENT,):
-        add(found, parse_agent(text))
-    agents = list(found)
-    for spec in parse_list(options.against, "--against"):
+    for spec in preset or given or [parse_agent(HRL_AGENT)]:
+        add(found, spec)
+    agents = [label for label in found if not preset or label in JUDGED or found[label] in given]
+    against = options.against if options.against is not None else "" if preset else DEFAULT_RIVALS
+    for spec in parse_list(against, "--against"):
         add(found, spec)
     if len(found) < 2:
         raise SpecError("one competitor alone has nobody to be compared with; name rivals with --against")
     return Contest(plan_of(deciding(options)), agents, list(found.values()), options.worlds)
+
+
+def check_agent(spec: AgentSpec) -> None:
+    """Raise, before anything is written, if the agent cannot be imported or its layers cannot be read."""
+    cls = spec.load()
+    if spec.name != HRL_AGENT:
+        return  # other agents may do anything as they are made
+    try:
+        cls(**spec.params)
+    except (TypeError, ValueError, OSError) as error:
+        raise SpecError(f"{spec.label}: {error}") from error
 
 
 def deciding(options: CompeteOptions) -> dict[str, Any]:

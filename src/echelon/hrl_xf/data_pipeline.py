@@ -21,11 +21,11 @@ from safetensors.numpy import save as save_arrays
 
 from echelon.hrl_xf.dataset_cache import LogCache, LogRecord
 from echelon.hrl_xf.day_batch import Ints
-from echelon.hrl_xf.goal_backfill import check_goal_options, fill_goals
+from echelon.hrl_xf.goal_backfill import BATCH, check_goal_options, fill_goals
 from echelon.hrl_xf.goals import reconstruct_l2_goals
 from echelon.hrl_xf.l1_safety import compute_l1_baseline_offline
 from echelon.hrl_xf.l4_samples import L4Dataset, L4DistillSample
-from echelon.hrl_xf.log_files import BadLog, find_logs, match_agent
+from echelon.hrl_xf.log_files import BadLog, find_logs, match_agents
 from echelon.hrl_xf.samples import MacroDataset, MacroSample, MicroDataset, MicroSample
 from echelon.hrl_xf.shards import IN_MEMORY, compact
 from echelon.hrl_xf.thread_tables import unpack_answer
@@ -64,18 +64,20 @@ def load_tournament_data(
     horizon: int = 40,
     strict: bool = False,
     quiet: bool = False,
+    l2_backfill_device: str = "cpu",
+    l2_backfill_batch_size: int = BATCH,
 ) -> tuple[MacroDataset, MicroDataset]:
     """The days and the sent decisions of one expert in all logs below `data_dir`.
 
-    `agent_name` is the class name, or the beginning of one if only one begins so. `goal_backfill` says what
-    `micro.goal` is: "none" zeros, "l2" what the model in `l2_model_path` predicts, "v2" the label of the day (it knows
-    the day's deals: for analysis only). `strict`: a bad log is an error; otherwise it is reported and left out.
+    `agent_name` is the class name, or the beginning of one if only one begins so; or several with commas.
+    `goal_backfill` says what `micro.goal` is: "none" zeros, "l2" what the model in `l2_model_path` predicts, "v2" the
+    label of the day (it knows the day's deals: for analysis only). `strict`: a bad log is an error; otherwise it is reported and left out.
     """
     check_goal_options(goal_backfill, l2_model_path, ("none", "v2", "l2"))
     data = open_tournament(
         data_dir, agent_name, num_workers, cache_dir=cache_dir, horizon=horizon, strict=strict, quiet=quiet
     )
-    fill_goals(data, goal_backfill, l2_model_path)
+    fill_goals(data, goal_backfill, l2_model_path, l2_backfill_batch_size, l2_backfill_device)
     macro, micro = macro_of(data), micro_of(data)
     _say(f"{len(macro)} macro samples, {len(micro)} micro samples", quiet)
     return macro, micro
@@ -92,13 +94,15 @@ def load_l4_distill_data(
     horizon: int = 40,
     strict: bool = False,
     quiet: bool = False,
+    l2_backfill_device: str = "cpu",
+    l2_backfill_batch_size: int = BATCH,
 ) -> L4Dataset:
     """The sets of threads one expert decided together, with the heuristic coordinator's α."""
     check_goal_options(goal_source, l2_model_path, ("v2", "l2"))
     data = open_tournament(
         data_dir, agent_name, num_workers, cache_dir=cache_dir, horizon=horizon, strict=strict, quiet=quiet
     )
-    fill_goals(data, goal_source, l2_model_path)
+    fill_goals(data, goal_source, l2_model_path, l2_backfill_batch_size, l2_backfill_device)
     return l4_of(data)
 
 
@@ -121,8 +125,9 @@ def open_tournament(
         raise ValueError(f"{folder} holds no tracker log (agent_*.json or agent_*.json.gz), nor do its folders")
     records = cache.identify(files)
     _report(folder, [record for record in records.values() if record.error], strict)
-    agent = match_agent(agent_name, (record.agent_type for record in records.values() if record.agent_type))
-    wanted = [path for path, record in records.items() if record.agent_type == agent]
+    agents = match_agents(agent_name, (record.agent_type for record in records.values() if record.agent_type))
+    agent = ", ".join(agents)
+    wanted = [path for path, record in records.items() if record.agent_type in agents]
     folders = len({str(Path(path).parent) for path in records})
     _say(f"{len(files)} logs in {folders} folders; agent {agent_name!r} is {agent}: {len(wanted)} logs", quiet)
     before = {path for path, record in records.items() if record.error}

@@ -19,6 +19,7 @@ import torch
 from echelon.hrl_xf.batches import L3Source, L4Source
 from echelon.hrl_xf.data_pipeline import l4_of, macro_of, micro_of, open_tournament
 from echelon.hrl_xf.day_batch import Bools, Floats, Ints
+from echelon.hrl_xf.devices import device_of, device_of_layer, on_device
 from echelon.hrl_xf.fit_task import FitSettings, Task, measure
 from echelon.hrl_xf.fitting import fit
 from echelon.hrl_xf.goal_backfill import fill_goals
@@ -50,6 +51,7 @@ BATCH = 4096
 
 def run(options: EvaluateOptions) -> int:
     """The command: figures on the console and in the run's folder."""
+    device_of(options.device)
     data = open_tournament(
         options.data_dir, options.agent_name, options.num_workers, cache_dir=options.cache_dir,
         horizon=options.horizon, quiet=options.quiet,
@@ -107,7 +109,7 @@ def lines(figures: Figures, indent: int = 0) -> list[str]:
 
 def evaluate_l2(data: TournamentData, split: WorldSplit, options: EvaluateOptions) -> Figures:
     """Errors of goals in pieces and currency: the network, the training mean, yesterday's goal, the heuristic."""
-    layer = load_l2(options.model_path or options.output_dir / "l2_bc")
+    layer = load_l2(options.model_path or options.output_dir / "l2_bc", options.device)
     macro = macro_of(data)
     train, chosen = _goals(part(macro, split, "train")), part(macro, split, options.split)
     mean = masked_mean(train[0], train[1])
@@ -138,17 +140,19 @@ def _predicted(rows: MacroDataset, maker: Any) -> Floats:
 def evaluate_l3(data: TournamentData, split: WorldSplit, options: EvaluateOptions) -> Figures:
     """Answers and offers: the network beside the most frequent answer, two blinded networks, L1 and the heuristic."""
     path = options.model_path or options.output_dir / "l3_bc"
-    layer = load_l3(path)
+    layer = load_l3(path, options.device)
     epochs = options.control_epochs or int(json.loads(read_layer(path)[0]["note"]).get("epochs", 10))
-    fill_goals(data, "l2", options.output_dir / "l2_bc.safetensors")
+    fill_goals(data, "l2", options.output_dir / "l2_bc.safetensors", device=options.device)
     micro = micro_of(data)
     train, chosen = part(micro, split, "train"), part(micro, split, options.split)
     source, training = L3Source(chosen, layer.mode), L3Source(train, layer.mode)
     figures: Figures = {"decisions": _decisions(source)}
     figures["network"] = network_figures(layer, source)
     views: dict[str, View] = {"control: last token only": "last_token", "control: no history": "context"}
+    val = micro.part(split, "val")
+    judge = L3Source(val, layer.mode) if len(val) else None
     for name, view in views.items():
-        figures[name] = network_figures(_control(layer, view, training, epochs, options.seed), source)
+        figures[name] = network_figures(_control(layer, view, (training, judge), epochs, options.seed), source)
     figures["control: most frequent answer"] = frequent_figures(training, source)
     figures["L1"] = _rule_figures(source, chosen, "l1")
     figures["heuristic L3"] = _rule_figures(source, chosen, "heuristic")
@@ -164,13 +168,15 @@ def _decisions(source: L3Source) -> Figures:
     }  # fmt: skip
 
 
-def _control(layer: TemporalDecisionTransformer, view: View, training: L3Source, epochs: int, seed: int) -> Any:
-    """The same network with less to see."""
+def _control(
+    layer: TemporalDecisionTransformer, view: View, parts: tuple[L3Source, L3Source | None], epochs: int, seed: int
+) -> Any:
+    """The same network with less to see, trained as it was: the weights kept are the best by validation."""
     torch.manual_seed(seed)
-    control = TemporalDecisionTransformer(**(layer.options | {"view": view}))
+    control = TemporalDecisionTransformer(**(layer.options | {"view": view})).to(device_of_layer(layer))
     settings = FitSettings(epochs=epochs, batch_size=512, lr=1e-3, seed=seed)
     with tempfile.TemporaryDirectory() as folder:
-        for report in fit(Task("control", control, training, None, l3_loss, "control"), settings, Path(folder)):
+        for report in fit(Task("control", control, *parts, l3_loss, "control"), settings, Path(folder)):
             log.debug("%s", report.line())
     return control.eval()
 
@@ -181,12 +187,12 @@ def network_figures(layer: TemporalDecisionTransformer, source: L3Source) -> Fig
     figures: Figures = measure(layer, source, l3_loss, BATCH)
     chosen, probability, label = [], [], []
     for at in source.epoch(BATCH, None):
-        b = source.load(at)
+        b = on_device(source.load(at), device_of_layer(layer))
         counts = b.rows.op_counts
         ops = cast(Any, layer(b.tokens, b.mask, b.rows.thread, b.rows.history, b.rows.inputs).parts["op"])
-        chosen.append(ops.mode()[counts].numpy())
-        probability.append(ops.probs[counts].numpy())
-        label.append(b.rows.op[counts].numpy())
+        chosen.append(ops.mode()[counts].cpu().numpy())
+        probability.append(ops.probs[counts].cpu().numpy())
+        label.append(b.rows.op[counts].cpu().numpy())
     picked, probs, said = np.concatenate(chosen), np.concatenate(probability).astype(np.float64), np.concatenate(label)
     figures["answers"] = answer_figures(picked, said)
     happened = said[:, None] == np.arange(len(ANSWERS))
@@ -238,8 +244,8 @@ def _rule_figures(source: L3Source, rows: MicroDataset, rule: str) -> Figures:
 
 def evaluate_l4(data: TournamentData, split: WorldSplit, options: EvaluateOptions) -> Figures:
     """Cross-entropy and rank correlation with the teacher; uniform α and the teacher itself beside it."""
-    layer = load_l4(options.model_path or options.output_dir / "l4_distill")
-    fill_goals(data, "l2", options.output_dir / "l2_bc.safetensors")
+    layer = load_l4(options.model_path or options.output_dir / "l4_distill", options.device)
+    fill_goals(data, "l2", options.output_dir / "l2_bc.safetensors", device=options.device)
     source = L4Source(part(l4_of(data), split, options.split))
     teacher = HeuristicCoordinator()
     figures: Figures = {"sets": {"n": len(source)}, "network": measure(layer, source, l4_loss, BATCH)}

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from echelon.hrl_xf.day_batch import Ints
+from echelon.hrl_xf.devices import device_of_layer, on_device
 from echelon.hrl_xf.layer_files import Layer
 
 Sums = dict[str, tuple[float, float]]
@@ -99,8 +100,8 @@ class EpochReport:
 
 
 def mean_of(sums: Mapping[str, tuple[float, float] | list[float]]) -> dict[str, float]:
-    """Means; NaN where nothing was summed."""
-    return {name: s / n if n else math.nan for name, (s, n) in sums.items()}
+    """Means of what was summed; a name without samples (a head without targets) has none."""
+    return {name: s / n for name, (s, n) in sums.items() if n}
 
 
 def measure(
@@ -109,9 +110,10 @@ def measure(
     """The means over a whole source, without learning."""
     total: dict[str, list[float]] = {}
     layer.eval()
+    device = device_of_layer(layer)
     with torch.no_grad():
         for at in source.epoch(batch_size, None):
-            add_sums(total, loss(layer, source.load(at))[1])
+            add_sums(total, loss(layer, on_device(source.load(at), device))[1])
     return mean_of(total)
 
 

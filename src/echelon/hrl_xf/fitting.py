@@ -24,6 +24,7 @@ import numpy as np
 import torch
 
 from echelon.hrl_xf.day_batch import FEATURE_VERSION
+from echelon.hrl_xf.devices import device_of_layer, on_device
 from echelon.hrl_xf.fit_task import EpochReport, FitSettings, Task, add_sums, mean_of, measure
 from echelon.hrl_xf.layer_files import LayerFileError, fit_weights
 from echelon.runtime.checkpoint import Checkpoint, CheckpointError, latest, load_checkpoint, save_checkpoint
@@ -60,8 +61,11 @@ class _Fit:
     def __init__(self, task: Task, settings: FitSettings, folder: Path) -> None:
         self.task, self.settings = task, settings
         self.epochs_dir, self.partial_dir = folder / task.name, folder / f".{task.name}-partial"
-        parameters = task.layer.parameters()
-        self.optimiser = torch.optim.AdamW(parameters, settings.lr, weight_decay=settings.weight_decay, fused=True)
+        self.device = device_of_layer(task.layer)
+        self.optimiser = torch.optim.AdamW(
+            task.layer.parameters(), settings.lr, weight_decay=settings.weight_decay,
+            fused=self.device.type in ("cpu", "cuda", "mps"),
+        )  # fmt: skip
         self.progress = _Progress()
 
     # -- checkpoints
@@ -151,21 +155,15 @@ class _Fit:
                 self._save_partial()
                 return None
             begun = time.perf_counter()
-            batch = task.train.load(batches[number])
+            batch = on_device(task.train.load(batches[number]), self.device)
             loading += time.perf_counter() - begun
             self._step(batch)
             progress.batch = number + 1
             samples += len(batches[number])
             if settings.log_every and progress.batch % settings.log_every == 0:
-                losses = mean_of({"loss": progress.sums["loss"]})
-                log.info(
-                    "%s epoch %d batch %d/%d  loss %.4g",
-                    task.name,
-                    progress.epoch,
-                    number + 1,
-                    len(batches),
-                    *losses.values(),
-                )
+                loss = mean_of(progress.sums).get("loss", 0.0)
+                place = task.name, progress.epoch, number + 1, len(batches)
+                log.info("%s epoch %d batch %d/%d  loss %.4g", *place, loss)
             if time.perf_counter() - saved_at >= settings.checkpoint_seconds and progress.batch < len(batches):
                 self._save_partial()
                 saved_at = time.perf_counter()
@@ -202,7 +200,9 @@ class _Fit:
             if has_val and task.val is not None
             else {}
         )
-        judged = (val or train)["loss"]
+        if "loss" not in train:
+            raise ValueError(f"{task.name}: no row of the training split has a target; collect more, or another expert")
+        judged = (val if "loss" in val else train)["loss"]
         is_best = progress.best_loss is None or judged < progress.best_loss
         if is_best:
             progress.best_loss, progress.best_epoch = judged, progress.epoch

@@ -55,22 +55,28 @@ def check_goal_options(backfill: str, l2_model_path: str | Path | None, allowed:
         raise FileNotFoundError(f"l2_model_path={str(l2_model_path)!r} does not exist; train L2 first")
 
 
-def fill_goals(data: TournamentData, backfill: str, l2_model_path: str | Path | None, batch_size: int = BATCH) -> None:
-    """Give the days of `data` their goals."""
+def fill_goals(
+    data: TournamentData,
+    backfill: str,
+    l2_model_path: str | Path | None,
+    batch_size: int = BATCH,
+    device: str = "cpu",
+) -> None:
+    """Give the days of `data` their goals; L2 predicts them on `device`."""
     check_goal_options(backfill, l2_model_path, get_args(GoalBackfill))
     data.goal_source = backfill
     if backfill == "v2":
         data.goals = data.tables.store.column("day.goal")
     elif backfill == "l2":
-        data.goals = predicted_goals(data, load_model(Path(str(l2_model_path))), batch_size)
+        data.goals = predicted_goals(data, load_model(Path(str(l2_model_path)), device), batch_size)
 
 
-def load_model(path: Path) -> GoalModel:
+def load_model(path: Path, device: str = "cpu") -> GoalModel:
     try:
         manager: Any = importlib.import_module("echelon.hrl_xf.l2_manager")
     except ModuleNotFoundError as error:
         raise ValueError(f"this installation cannot load {path}: {error}") from error
-    model: GoalModel = manager.load_l2(path)
+    model: GoalModel = manager.load_l2(path, device)
     return model
 
 

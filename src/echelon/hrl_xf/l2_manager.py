@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from echelon.hrl_xf.day_batch import Bools, DayBatch
+from echelon.hrl_xf.devices import device_of_layer, on_device
 from echelon.hrl_xf.goals import BUCKETS, GOAL_SIZE, Buckets, goal_mask
 from echelon.hrl_xf.l1_safety import BUY_AT, SELL_AT, L1SafetyLayer
 from echelon.hrl_xf.layer_files import Layer, load_layer
@@ -51,8 +52,8 @@ class GoalOutput:
 class HorizonManagerPPO(Layer):
     """Convolutions over the days ahead, an MLP for the day, one trunk; heads for mean, log_std and value.
 
-    The default size is where validation stops improving: 5,800 / 17,000 / 58,000 parameters gave .361 / .359 / .365
-    (PenguinAgent, 48 logs of 50 days); (32, 64) and 128 are the sizes of the guides.
+    The default size is where validation stops improving (`benchmarks/size_curve.py`, docs/results.md): 2,200 / 5,800 /
+    17,000 / 58,000 / 211,000 parameters gave 2.36 / 1.88 / 1.84 / 1.88 / 1.86. (32, 64) and 128 are the guides' sizes.
     """
 
     def __init__(
@@ -107,10 +108,9 @@ class HorizonManagerPPO(Layer):
         goal_mask: Bools | None = None,  # (N, 16)
     ) -> NDArray[np.float32]:
         """Goals in pieces and currency, 0 where nothing can be wanted.  # (N, 16)"""
-        device = next(self.parameters()).device
         arrays = (x_static, X_temporal, x_role, x_static[:, 6:8] * np.float32(P_MAX) if spot is None else spot)
-        tensors = [torch.as_tensor(np.ascontiguousarray(a), dtype=torch.float32, device=device) for a in arrays]
-        goal: NDArray[np.float32] = self(*tensors).goal.cpu().numpy()
+        tensors = tuple(torch.as_tensor(np.ascontiguousarray(a), dtype=torch.float32) for a in arrays)
+        goal: NDArray[np.float32] = self(*on_device(tensors, device_of_layer(self))).goal.cpu().numpy()
         mask = _sides(x_role) if goal_mask is None else goal_mask & _sides(x_role)
         return np.where(mask, goal, np.float32(0))
 
@@ -207,6 +207,6 @@ def goal_loss(
     return GoalLoss((q_weight * quantity + price) / 2.0, quantity, price)
 
 
-def load_l2(path: str | Path) -> HorizonManagerPPO:
+def load_l2(path: str | Path, device: torch.device | str = "cpu") -> HorizonManagerPPO:
     """The L2 in a file."""
-    return load_layer(HorizonManagerPPO, path)
+    return load_layer(HorizonManagerPPO, path, device)

@@ -26,6 +26,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from echelon.hrl_xf.devices import device_of_layer, on_device
 from echelon.hrl_xf.l1_safety import ACCEPT, END, REJECT
 from echelon.hrl_xf.l3_history import HistoryCache, HistoryTrunk
 from echelon.hrl_xf.l3_situation import CONTEXT, SEEN, Legal, Mode, Situation, context_of, legal_of
@@ -147,15 +148,17 @@ class TemporalDecisionTransformer(Layer):
     def act(
         self, state: Tensor, situation: Situation, *, generator: torch.Generator | None = None, greedy: bool = True
     ) -> L3Actions:
-        """Choose at N decisions: the most probable, or a draw."""
-        x = L3Inputs.of(situation, self.mode)
-        parts: Parts = {}
-        log_prob = torch.zeros(len(situation))
+        """Choose at N decisions: the most probable, or a draw. Wherever the layer is, the actions are on the CPU."""
+        device = device_of_layer(self)
+        x = on_device(L3Inputs.of(situation, self.mode), device)
+        state, parts = state.to(device), Parts()
+        log_prob = torch.zeros(len(situation), device=device)
         for name, part in self.policy(state, x).parts.items():  # each head once: `mode` and `log_prob` would be twice
             choices = part(parts) if callable(part) else part
             parts[name] = choices.mode() if greedy else choices.sample(generator)
             log_prob = log_prob + choices.log_prob(parts[name])
-        return L3Actions(parts["op"], self.offers(parts, x), parts, log_prob)
+        offer, parts = self.offers(parts, x).cpu(), {name: choice.cpu() for name, choice in parts.items()}
+        return L3Actions(parts["op"], offer, parts, log_prob.cpu())
 
     def offers(self, parts: Parts, x: L3Inputs) -> Tensor:
         """The offers that stored choices stand for; zeros unless REJECT.  # (N, 3) quantity, unit price, days ahead"""
@@ -186,7 +189,7 @@ class _Heads:
         return MaskedCategorical(logits, self.x.legal.ops())
 
     def day(self, earlier: Mapping[str, Tensor]) -> Gated:
-        days = torch.arange(self.net.horizon + 1)
+        days = torch.arange(self.net.horizon + 1, device=self.h.device)
         logits = self.net.day(self.h)
         match = self.net.day_match(self.h)
         for i, offer in enumerate((self.x.seen, self.x.own)):
@@ -304,6 +307,6 @@ class HeuristicExecutor:
         return L3Actions(chosen, sent, parts, torch.zeros(len(s)))
 
 
-def load_l3(path: str | Path) -> TemporalDecisionTransformer:
+def load_l3(path: str | Path, device: torch.device | str = "cpu") -> TemporalDecisionTransformer:
     """The L3 in a file."""
-    return load_layer(TemporalDecisionTransformer, path)
+    return load_layer(TemporalDecisionTransformer, path, device)

@@ -76,7 +76,7 @@ class HistoryTrunk(nn.Module):
         not even a NaN in it can pass. Places beyond `max_tokens` are not told apart.
         """
         B, L, _ = tokens.shape
-        place = self.place[torch.arange(L + 1).clamp(max=self.max_tokens)]
+        place = self.place[torch.arange(L + 1, device=tokens.device).clamp(max=self.max_tokens)]
         told = self.embed(_token_inputs(tokens.masked_fill(~mask[..., None], 0.0)))
         x = torch.cat([self.begin.expand(B, 1, -1), told], 1) + place
         for block in self.blocks:
@@ -93,14 +93,16 @@ class HistoryCache:
         self._trunk, self._room = trunk, trunk.max_tokens + 1
         head = trunk.width // trunk.heads
         shape = (len(trunk.blocks), threads, trunk.heads, self._room, head)
-        self._keys, self._values = torch.zeros(shape), torch.zeros(shape)
-        self.length = torch.zeros(threads, dtype=torch.long)  # offers told so far
-        self.state = torch.zeros(threads, trunk.width)
+        self._device = trunk.begin.device
+        self._keys, self._values = (torch.zeros(shape, device=self._device) for _ in range(2))
+        self.length = torch.zeros(threads, dtype=torch.long, device=self._device)  # offers told so far
+        self.state = torch.zeros(threads, trunk.width, device=self._device)
         self._begin(torch.arange(threads))
         self._nothing_said = self.state[:1].clone()
 
     @torch.inference_mode()
     def _begin(self, rows: Tensor) -> None:
+        rows = rows.to(self._device)
         x = (self._trunk.begin + self._trunk.place[0]).expand(len(rows), 1, -1)
         self._tell(rows, x, self.length[rows])
 
@@ -117,7 +119,7 @@ class HistoryCache:
     @torch.inference_mode()
     def extend(self, rows: Tensor, tokens: Tensor) -> Tensor:
         """Tell one more offer in each of these threads; returns their states.  # (n,), (n, 4) -> (n, w)"""
-        rows = rows.long()
+        rows, tokens = rows.long().to(self._device), tokens.to(self._device)
         at = self.length[rows] + 1
         if len(rows) and int(at.max()) >= self._room:
             raise ValueError(
@@ -130,7 +132,7 @@ class HistoryCache:
 
     def _tell(self, rows: Tensor, x: Tensor, at: Tensor) -> Tensor:
         used = int(at.max()) + 1 if len(rows) else 1
-        visible = (torch.arange(used) <= at[:, None])[:, None, None, :]  # (n, 1, 1, used)
+        visible = (torch.arange(used, device=self._device) <= at[:, None])[:, None, None, :]  # (n, 1, 1, used)
         for i, block in enumerate(self._trunk.blocks):
             q, k, v = block.split(x)  # type: ignore[operator]
             self._keys[i, rows, :, at], self._values[i, rows, :, at] = k[:, :, 0], v[:, :, 0]

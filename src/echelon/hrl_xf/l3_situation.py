@@ -33,6 +33,10 @@ SEEN = slice(0, 4)
 """Where in the context the last token stands: all that the last-token control may see."""
 
 
+_PLENTY = 1e15
+"""More money than any deal costs: a seller's."""
+
+
 @dataclass(frozen=True)
 class Situation:
     """N decisions before they are made; prices in currency, days counted from today."""
@@ -197,7 +201,7 @@ class Legal:
     first_p: Tensor  # (N,) price that index 0 of the price head stands for
     low_p: Tensor  # (N,)
     high_p: Tensor  # (N,)
-    money: Tensor  # (N,) float64, infinite for sellers
+    money: Tensor  # (N,) whole currency: what buys an integer number at an integer price is an integer
 
     @property
     def reject(self) -> Tensor:
@@ -217,7 +221,7 @@ class Legal:
         """Prices the head's indices stand for, and which are legal for `quantity`.  # (N, size) each"""
         p = self.first_p[:, None] + torch.arange(size, device=quantity.device)
         inside = (p >= self.low_p[:, None]) & (p <= self.high_p[:, None])
-        return p, inside & ((quantity[:, None] * p).double() <= self.money[:, None])
+        return p, inside & (quantity[:, None] * p <= self.money[:, None])
 
 
 def legal_of(s: Situation, mode: Mode, q_size: int, p_size: int) -> Legal:
@@ -238,5 +242,6 @@ def legal_of(s: Situation, mode: Mode, q_size: int, p_size: int) -> Legal:
     k = np.arange(s.safe.shape[1])
     within = (k >= s.issues[:, 2:3]) & (k <= s.issues[:, 3:4]) & (s.issues[:, 1:2] > 0)
     day = s.open & within & (most >= least[:, None]) & (can & (low_p <= high_p))[:, None]
-    arrays = (may_accept(s), day, least, most, first_q, first_p, low_p, high_p, money)
+    whole = np.floor(np.minimum(money, _PLENTY)).astype(np.int64)
+    arrays = (may_accept(s), day, least, most, first_q, first_p, low_p, high_p, whole)
     return Legal(*(torch.as_tensor(np.ascontiguousarray(a)) for a in arrays))

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from echelon.hrl_xf.day_batch import Bools, Ints
+from echelon.hrl_xf.devices import device_of_layer, on_device
 from echelon.hrl_xf.l4_features import CONFLICT_RANGE, GLOBAL_FEATURES, THREAD_FEATURES
 from echelon.hrl_xf.layer_files import Layer, load_layer
 
@@ -99,10 +100,9 @@ class GlobalCoordinator(Layer):
     @torch.inference_mode()
     def alpha(self, thread_feat: Array, global_feat: Array, days: Ints, role: Array, mask: Bools) -> Array:
         """The same for arrays."""
-        floats = [torch.as_tensor(a, dtype=torch.float32) for a in (thread_feat, global_feat)]
-        found: Array = self(
-            *floats, torch.as_tensor(days), torch.as_tensor(role, dtype=torch.float32), torch.as_tensor(mask)
-        ).numpy()
+        arrays = (thread_feat.astype(np.float32), global_feat.astype(np.float32), days, role.astype(np.float32), mask)
+        tensors = tuple(torch.as_tensor(np.ascontiguousarray(a)) for a in arrays)
+        found: Array = self(*on_device(tensors, device_of_layer(self))).cpu().numpy()
         return found
 
 
@@ -132,6 +132,6 @@ def distill_loss(logits: Tensor, alpha: Tensor, mask: Tensor) -> Tensor:
     return -(alpha * log_alpha).sum(-1)
 
 
-def load_l4(path: str | Path) -> GlobalCoordinator:
+def load_l4(path: str | Path, device: torch.device | str = "cpu") -> GlobalCoordinator:
     """The L4 in a file."""
-    return load_layer(GlobalCoordinator, path)
+    return load_layer(GlobalCoordinator, path, device)

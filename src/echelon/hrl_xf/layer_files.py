@@ -17,6 +17,7 @@ from safetensors.torch import save as to_bytes
 from torch import Tensor, nn
 
 from echelon.hrl_xf.day_batch import FEATURE_VERSION
+from echelon.hrl_xf.devices import device_of
 from echelon.runtime.files import write_atomic
 
 FORMAT_VERSION = 1
@@ -93,8 +94,9 @@ def read_layer(path: str | Path) -> tuple[dict[str, str], dict[str, Tensor]]:
     return metadata, tensors
 
 
-def load_layer(kind: type[L], path: str | Path) -> L:
-    """The layer in a file, ready for use (`eval`)."""
+def load_layer(kind: type[L], path: str | Path, device: torch.device | str = "cpu") -> L:
+    """The layer in a file, ready for use (`eval`) on a device."""
+    place = device_of(str(device), "device")
     metadata, tensors = read_layer(path)
     where = layer_path(path)
     if metadata["class"] != kind.__name__:
@@ -106,7 +108,7 @@ def load_layer(kind: type[L], path: str | Path) -> L:
             f"{where} has options {metadata['options']} that make no {kind.__name__}: {error}"
         ) from error
     fit_weights(layer, tensors, where)
-    return layer.eval()
+    return layer.to(place).eval()
 
 
 def fit_weights(layer: nn.Module, tensors: Mapping[str, Tensor], where: str | Path) -> None:

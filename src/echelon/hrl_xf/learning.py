@@ -65,7 +65,7 @@ def l3_loss(layer: Layer, b: L3Batch) -> tuple[Tensor, Sums]:
     policy = layer(b.tokens, b.mask, r.thread, r.history, r.inputs)
     stored = {"op": r.op, "day": r.day, "dq": r.dq, "dp": r.dp}
     sums: Sums = {}
-    each = torch.zeros(len(r.op))
+    each = torch.zeros(len(r.op), device=r.op.device)
     for name in ("op", "day", "dq", "dp"):
         where = r.op_counts if name == "op" else r.op_counts & r.offer_counts
         part = _inner(policy, name, stored)
@@ -78,7 +78,7 @@ def l3_loss(layer: Layer, b: L3Batch) -> tuple[Tensor, Sums]:
         if name != "op":
             sums[f"mae_{name}"] = _sum((chosen - label).abs().float(), where)
     counts = r.op_counts
-    weight = torch.ones(len(each)) if b.weight is None else b.weight.float()
+    weight = torch.ones_like(each) if b.weight is None else b.weight.float()
     weight = weight.masked_fill(~counts, 0.0)
     if b.weight is not None:
         sums["weight"] = _sum(weight, counts)
@@ -114,7 +114,7 @@ def l4_loss(layer: Layer, b: L4Rows) -> tuple[Tensor, Sums]:
     logits = layer.logits(b.thread_feat, b.global_feat, b.days, b.role, b.mask)
     each = distill_loss(logits, b.alpha, b.mask)
     entropy = -(b.alpha * b.alpha.clamp(min=1e-12).log()).sum(-1)
-    everyone = torch.ones(len(each), dtype=torch.bool)
+    everyone = torch.ones_like(each, dtype=torch.bool)
     top = logits.detach().masked_fill(~b.mask, -math.inf).argmax(-1) == b.alpha.argmax(-1)
     return each.mean(), {
         "loss": _sum(each, everyone),

@@ -143,5 +143,11 @@ def match_agent(name: str, types: Iterable[str]) -> str:
     raise ValueError(f"agent_name={name!r} {why}; recorded are {listing(counts)}")
 
 
+def match_agents(names: str, types: Iterable[str]) -> list[str]:
+    """The classes of a list `A,B,…`, each once, as `match_agent` finds them."""
+    known = list(types)
+    return list(dict.fromkeys(match_agent(name.strip(), known) for name in names.split(",")))
+
+
 def listing(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{name} ({n} logs)" for name, n in sorted(counts.items()))

@@ -73,6 +73,8 @@ class Conduct(msgspec.Struct, frozen=True, kw_only=True):
     unsafe_signed_share: float
     """the same of the pieces in deals"""
     exceptions: int
+    fallbacks: int
+    """how often a layer of LitaAgentHRL failed, so that L1 played"""
     recorder_failures: int
     seconds_a_day: float
     losses: Losses
@@ -252,6 +254,7 @@ def conduct(results: Sequence[ArenaResult]) -> Conduct:
         unsafe_share=share(lambda s: s.unsafe_sent, lambda s: s.sent),
         unsafe_signed_share=share(lambda s: s.unsafe_signed, lambda s: s.signed),
         exceptions=sum(s.exceptions + s.negotiator_exceptions for s in seats),
+        fallbacks=sum(s.fallbacks for s in seats),
         recorder_failures=sum(s.recorder_failures for s in seats),
         seconds_a_day=total(lambda s: s.seconds) / days,
         losses=Losses(**causes),

@@ -115,7 +115,7 @@ def _conduct(table: Standings) -> Table:
             f"{c.breach_rate:.1%}",
             f"{c.unsafe_share:.1%}",
             f"{c.unsafe_signed_share:.1%}",
-            str(c.exceptions),
+            str(c.exceptions + c.fallbacks),
             f"{1000 * c.seconds_a_day:.1f}",
         )
     return made

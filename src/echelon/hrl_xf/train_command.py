@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from echelon.hrl_xf.data_pipeline import l4_of, macro_of, micro_of, open_tournament
+from echelon.hrl_xf.devices import device_of
 from echelon.hrl_xf.fit_task import EpochReport
 from echelon.hrl_xf.fitting import history_of
 from echelon.hrl_xf.goal_backfill import fill_goals
@@ -61,12 +62,19 @@ class Training:
 
 def run(options: TrainOptions) -> int:
     """The command: open the run and the data, divide them, train the phases that were asked for."""
+    check_devices(options)
     torch.set_num_threads(options.threads)
     if options.quiet:
         for handler in logging.getLogger("echelon").handlers:
             handler.setLevel(logging.ERROR)  # log.txt still gets everything
     with open_training(options).logging():
         return train(options)
+
+
+def check_devices(options: TrainOptions) -> None:
+    """A device that is not there is an error before anything is written."""
+    device_of(options.device)
+    device_of(options.l2_backfill_device, "--l2-backfill-device")
 
 
 def open_training(options: TrainOptions) -> RunDir:
@@ -229,7 +237,7 @@ def _fill(training: Training, source: str) -> None:
                 "train it first (--phases l2,l3), or name one with --l2-model-path"
             )
         load_l2(path)  # says what is wrong with it before the data are touched
-    fill_goals(training.data, source, path, options.l2_backfill_batch_size)
+    fill_goals(training.data, source, path, options.l2_backfill_batch_size, options.l2_backfill_device)
 
 
 def _l3(training: Training) -> None:

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from echelon.hrl_xf.batches import L2Source, L3Source, L4Source
+from echelon.hrl_xf.devices import device_of
 from echelon.hrl_xf.fit_task import EpochReport, FitSettings, Source, Task, measure
 from echelon.hrl_xf.fitting import checkpoint_path, fit, history_of
 from echelon.hrl_xf.l2_manager import HorizonManagerPPO, QTransform
@@ -66,6 +67,7 @@ class TrainConfig:
     log_every: int = TrainOptions.log_every
     early_stop: int = TrainOptions.early_stop
     checkpoint_seconds: float = TrainOptions.checkpoint_seconds
+    device: str = TrainOptions.device
     seed: int = TrainOptions.seed
     resume: bool = False
     """go on from the newest checkpoints in `output_dir`"""
@@ -127,7 +129,8 @@ def _phase(
     name: str, layer: Layer, sources: tuple[Source, Source | None], loss: Loss, fingerprint: str,
     describe: dict[str, Any], settings: FitSettings, cfg: TrainConfig, resume_path: str | Path | None, stop: Stop,
 ) -> Iterator[EpochReport]:  # fmt: skip
-    """Fit, then write the best weights under the phase's name."""
+    """Fit on the device asked for, then write the best weights under the phase's name."""
+    layer.to(device_of(cfg.device))
     task = Task(name, layer, *sources, loss, fingerprint, describe)
     resume = cfg.resume if resume_path is None else checkpoint_path(cfg.checkpoints, Path(resume_path))
     yield from fit(task, settings, cfg.checkpoints, resume=resume, stop=stop)

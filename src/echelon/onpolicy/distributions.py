@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -69,7 +69,8 @@ class MaskedCategorical:
     def sample(self, generator: torch.Generator | None = None) -> Tensor:
         """By the inverse of the cumulative distribution: one uniform number a row."""
         probs = self.probs.detach()
-        uniform = torch.rand(probs.shape[:-1], generator=generator, dtype=probs.dtype, device=probs.device)
+        source = probs.device if generator is None else generator.device  # one seed, one draw, on any device
+        uniform = torch.rand(probs.shape[:-1], generator=generator, dtype=probs.dtype, device=source).to(probs.device)
         return invert(probs, uniform)
 
     def mode(self) -> Tensor:
@@ -109,6 +110,26 @@ _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(8)
 _WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
 
 
+class _MeanLogSlope(torch.autograd.Function):
+    """E[log(1 - tanh(u)^2)] for u ~ Normal(mean, std), by quadrature; its gradient needs only tanh: -2 E[tanh(u)]."""
+
+    @staticmethod
+    def forward(ctx: Any, mean: Tensor, std: Tensor) -> Tensor:
+        nodes, weights = mean.new_tensor(_NODES), mean.new_tensor(_WEIGHTS)
+        u = mean.unsqueeze(-1) + std.unsqueeze(-1) * nodes  # (..., 8)
+        ctx.save_for_backward(u, nodes, weights)
+        size = u.abs()
+        slope = (size * -2).exp_().log1p_().add_(size).mul_(-2)  # log(1 - tanh^2) = -2 (|u| + log(1 + e^{-2|u|}) - log 2)
+        return slope @ weights + 2 * math.log(2)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor]:
+        u, nodes, weights = ctx.saved_tensors
+        each = torch.tanh(u) @ torch.stack([weights, weights * nodes], 1)  # (..., 2)
+        by_mean, by_std = (each * (-2 * gradients[0]).unsqueeze(-1)).unbind(-1)
+        return by_mean, by_std
+
+
 class SquashedNormal:
     """A bounded continuous action: low + (high - low) (tanh(u) + 1) / 2 with u ~ Normal(mean, std).
 
@@ -131,8 +152,8 @@ class SquashedNormal:
             raise ValueError(f"low={low} must be less than high={high}")
         self.low, self.high = low, high
         self.mean = mean
-        self.log_std = soft_bounded(log_std, *self.LOG_STD).expand_as(mean)
-        self.std = self.log_std.exp()
+        bounded = soft_bounded(log_std, *self.LOG_STD)
+        self.log_std, self.std = bounded.expand_as(mean), bounded.exp().expand_as(mean)
 
     def sample(self, generator: torch.Generator | None = None) -> Tensor:
         """u, before squashing, (..., D)."""
@@ -151,10 +172,9 @@ class SquashedNormal:
 
     def entropy(self) -> Tensor:
         """Entropy of the squashed action, summed over its dimensions, (...)."""
-        nodes, weights = self.mean.new_tensor(_NODES), self.mean.new_tensor(_WEIGHTS)
-        at_nodes = self.mean.unsqueeze(-1) + self.std.unsqueeze(-1) * nodes  # (..., D, 8)
-        slope = self._log_slope(at_nodes) @ weights  # (..., D)
-        return (self.log_std + 0.5 * math.log(2 * math.pi * math.e) + slope).sum(-1)
+        slope: Tensor = _MeanLogSlope.apply(self.mean, self.std)  # type: ignore[no-untyped-call]
+        constant = 0.5 * math.log(2 * math.pi * math.e) + math.log((self.high - self.low) / 2)
+        return (self.log_std + slope).sum(-1) + constant * self.mean.shape[-1]
 
     def action(self, stored: Tensor) -> Tensor:
         """The squashed action, inside [low, high]."""

@@ -1,4 +1,4 @@
-"""Optimisers: made fast, checked to hold every parameter once, saved as plain tensors."""
+"""Adam over all parameters as one array, checked to hold every parameter once, saved as plain tensors."""
 
 from __future__ import annotations
 
@@ -6,15 +6,105 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import torch
 from torch import Tensor, nn
-from torch.optim import Adam, Optimizer
+
+MOMENTS = ("exp_avg", "exp_avg_sq")
 
 
-def adam(parameters: Iterable[nn.Parameter], lr: float, eps: float = 1e-5) -> Adam:
-    """Adam in one fused kernel: with many small layers the unfused one costs more than the gradient."""
-    return Adam(parameters, lr=lr, eps=eps, fused=True)
+class JointAdam:
+    """Adam whose parameters lie side by side in one array; each keeps its shape as a view of it.
+
+    With many small layers an update of each costs more than the gradient. One array needs one call to clip and one to
+    step.
+    """
+
+    def __init__(self, parameters: Iterable[nn.Parameter], lr: float, eps: float = 1e-5) -> None:
+        self.parameters = [p for p in parameters if p.requires_grad]
+        if not self.parameters:
+            raise ValueError("an optimiser needs at least one parameter that learns")
+        self._sizes = [p.numel() for p in self.parameters]
+        self._joint = nn.Parameter(torch.cat([p.detach().reshape(-1) for p in self.parameters]))
+        for parameter, view in zip(self.parameters, self._views(self._joint.detach()), strict=True):
+            parameter.data = view
+        self._places = [p.data_ptr() for p in self.parameters]
+        self._adam = torch.optim.Adam([self._joint], lr=lr, eps=eps, fused=True)
+
+    @property
+    def lr(self) -> float:
+        """The learning rate."""
+        return float(self._adam.param_groups[0]["lr"])
+
+    @lr.setter
+    def lr(self, rate: float) -> None:
+        self._adam.param_groups[0]["lr"] = rate
+
+    def zero_grad(self) -> None:
+        """Forget the gradients."""
+        for parameter in self.parameters:
+            parameter.grad = None
+        self._joint.grad = None
+
+    def gather(self) -> Tensor:
+        """The gradient as one array, which the next `step` takes; to be changed in place, as clipping does."""
+        gradients = [p.grad for p in self.parameters if p.grad is not None]
+        if len(gradients) != len(self.parameters):
+            raise ValueError(
+                f"{len(self.parameters) - len(gradients)} of {len(self.parameters)} parameters have no gradient; "
+                "use them in the loss, or give the optimiser only those that learn"
+            )
+        self._joint.grad = torch.cat([g.reshape(-1) for g in gradients])
+        return self._joint.grad
+
+    def step(self) -> None:
+        """One step along the gathered gradient."""
+        if self._joint.grad is None:
+            self.gather()
+        if [p.data_ptr() for p in self.parameters] != self._places:
+            raise ValueError("parameters were moved (by .to(), .double(), ...) after their optimiser was made")
+        self._adam.step()
+        self._joint.grad = None
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Moments and step count of each parameter, and the learning rate; flat, as copies."""
+        state = {"lr": torch.tensor([self.lr], dtype=torch.float64)}
+        saved = self._adam.state[self._joint]
+        for name in MOMENTS if saved else ():
+            state |= {f"{i}.{name}": view.clone() for i, view in enumerate(self._views(saved[name]))}
+        if saved:
+            state |= {f"{i}.step": saved["step"].clone() for i in range(len(self.parameters))}
+        return state
+
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        """Continue from `state_dict`, bit for bit."""
+        self.lr = float(state["lr"])
+        if len(state) == 1:
+            self._adam.state.clear()
+            return
+        wanted = {f"{i}.{name}": p.shape for i, p in enumerate(self.parameters) for name in MOMENTS}
+        found = {name: t.shape for name, t in state.items() if name != "lr" and not name.endswith(".step")}
+        if wanted != found:
+            wrong = sorted(name for name in wanted.keys() | found.keys() if wanted.get(name) != found.get(name))
+            raise ValueError(f"saved optimiser state fits no parameter of this policy: {', '.join(wrong)}")
+        moments = {
+            name: torch.cat([state[f"{i}.{name}"].reshape(-1) for i in range(len(self.parameters))]) for name in MOMENTS
+        }
+        self._adam.state[self._joint] = {"step": state["0.step"].clone(), **moments}
+
+    def _views(self, joint: Tensor) -> list[Tensor]:
+        return [piece.view(p.shape) for piece, p in zip(joint.split(self._sizes), self.parameters, strict=True)]
 
 
-def check_optimizers(parameters: Mapping[str, nn.Parameter], optimizers: Sequence[Optimizer]) -> None:
+def clip_gradients(optimizers: Sequence[JointAdam], limit: float | None) -> Tensor:
+    """Shorten the gathered gradient of all optimisers together to `limit`; returns its length before."""
+    gradients = [optimizer.gather() for optimizer in optimizers]
+    norm = torch.stack([gradient.norm() for gradient in gradients]).norm()
+    if limit is not None:
+        scale = (limit / (norm + 1e-6)).clamp(max=1.0)
+        for gradient in gradients:
+            gradient.mul_(scale)
+    return norm
+
+
+def check_optimizers(parameters: Mapping[str, nn.Parameter], optimizers: Sequence[JointAdam]) -> None:
     """Every trainable parameter must be in exactly one optimiser, and the optimisers must hold nothing else.
 
     A layer made after its optimiser, or two optimisers over one layer, would train silently wrong. Call it with the
@@ -22,9 +112,8 @@ def check_optimizers(parameters: Mapping[str, nn.Parameter], optimizers: Sequenc
     """
     held: dict[int, int] = {}
     for optimizer in optimizers:
-        for group in optimizer.param_groups:
-            for parameter in group["params"]:
-                held[id(parameter)] = held.get(id(parameter), 0) + 1
+        for parameter in optimizer.parameters:
+            held[id(parameter)] = held.get(id(parameter), 0) + 1
     missing = [name for name, p in parameters.items() if p.requires_grad and id(p) not in held]
     if missing:
         raise ValueError(
@@ -38,39 +127,3 @@ def check_optimizers(parameters: Mapping[str, nn.Parameter], optimizers: Sequenc
         raise ValueError(
             f"the optimisers hold {foreign} parameters that the policy does not; give each policy its own optimiser"
         )
-
-
-def optimizer_state(optimizer: Optimizer) -> dict[str, Tensor]:
-    """Moments, step counts and learning rates, flat, as copies."""
-    saved = optimizer.state_dict()
-    rates = torch.tensor([group["lr"] for group in saved["param_groups"]], dtype=torch.float64)
-    state = {"lr": rates}
-    for index, entries in saved["state"].items():
-        for name, content in entries.items():
-            if not isinstance(content, Tensor):
-                raise TypeError(
-                    f"optimiser state {name} is a {type(content).__name__}; only tensors can be saved, use adam()"
-                )
-            state[f"{index}.{name}"] = content.detach().clone()
-    return state
-
-
-def load_optimizer_state(optimizer: Optimizer, state: Mapping[str, Tensor]) -> None:
-    """Continue from `optimizer_state`; all other settings stay those of `optimizer`."""
-    target = optimizer.state_dict()
-    rates = state["lr"].tolist()
-    if len(rates) != len(target["param_groups"]):
-        raise ValueError(f"the saved optimiser had {len(rates)} groups, this one has {len(target['param_groups'])}")
-    for group, rate in zip(target["param_groups"], rates, strict=True):
-        group["lr"] = rate
-    sizes = [p.shape for group in optimizer.param_groups for p in group["params"]]
-    entries: dict[int, dict[str, Tensor]] = {}
-    for key, tensor in state.items():
-        if key == "lr":
-            continue
-        number, name = key.split(".", 1)
-        index = int(number)
-        if index >= len(sizes) or (tensor.dim() and tensor.shape != sizes[index]):
-            raise ValueError(f"saved optimiser state {key} {tuple(tensor.shape)} fits no parameter of this policy")
-        entries.setdefault(index, {})[name] = tensor.detach().clone()
-    optimizer.load_state_dict({"state": entries, "param_groups": target["param_groups"]})

@@ -16,14 +16,13 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.optim import Optimizer
 
 from echelon.onpolicy.advantage import batch_gae
 from echelon.onpolicy.batch import Array, RolloutBatch, VersionError
 from echelon.onpolicy.chunks import Chunks, cut
 from echelon.onpolicy.loss import Count, Evaluation, ppo_loss
 from echelon.onpolicy.normalize import ValueNormalizer, normalize_advantage
-from echelon.onpolicy.optimizer import check_optimizers, load_optimizer_state, optimizer_state
+from echelon.onpolicy.optimizer import JointAdam, check_optimizers, clip_gradients
 from echelon.onpolicy.options import PPOOptions
 
 
@@ -80,7 +79,7 @@ class PPOLearner:
     """
 
     def __init__(
-        self, policy: Policy, optimizers: Sequence[Optimizer], options: PPOOptions, seed: int = 0, version: int = 0
+        self, policy: Policy, optimizers: Sequence[JointAdam], options: PPOOptions, seed: int = 0, version: int = 0
     ) -> None:
         check_optimizers(dict(policy.named_parameters()), optimizers)
         self.policy, self.optimizers, self.options, self.version = policy, list(optimizers), options, version
@@ -140,7 +139,7 @@ class PPOLearner:
                 figures, error = self._gradient(part)
                 if not rows:
                     ratio_error = self._check_first(error)
-                norm = nn.utils.clip_grad_norm_(self._trainable.values(), options.max_grad_norm or math.inf)
+                norm = clip_gradients(self.optimizers, options.max_grad_norm)
                 for optimizer in self.optimizers:
                     optimizer.step()
                 rows.append(torch.cat([norm.reshape(1), figures]))
@@ -201,7 +200,7 @@ class PPOLearner:
         """All that changes: weights, optimisers, value statistics, random stream, version. Flat; tensors only."""
         state = {f"policy.{name}": tensor.detach().clone() for name, tensor in self.policy.state_dict().items()}
         for i, optimizer in enumerate(self.optimizers):
-            state |= {f"optimizer.{i}.{name}": tensor for name, tensor in optimizer_state(optimizer).items()}
+            state |= {f"optimizer.{i}.{name}": tensor for name, tensor in optimizer.state_dict().items()}
         state |= {f"normalizer.{name}": tensor for name, tensor in self.normalizer.state_dict().items()}
         return state | {"generator": self.generator.get_state(), "version": torch.tensor(self.version)}
 
@@ -209,7 +208,7 @@ class PPOLearner:
         """Continue from a saved state, bit for bit."""
         self.policy.load_state_dict(under(state, "policy."))
         for i, optimizer in enumerate(self.optimizers):
-            load_optimizer_state(optimizer, under(state, f"optimizer.{i}."))
+            optimizer.load_state_dict(under(state, f"optimizer.{i}."))
         self.normalizer.load_state_dict(under(state, "normalizer."))
         self.generator.set_state(state["generator"])
         self.version = int(state["version"])

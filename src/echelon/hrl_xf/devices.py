@@ -1,0 +1,52 @@
+"""Where tensors are. Batches follow the layer they are for; what leaves for a file or the game is on the CPU."""
+
+from __future__ import annotations
+
+from dataclasses import fields, is_dataclass
+from typing import TypeVar
+
+import torch
+from torch import Tensor, nn
+
+T = TypeVar("T")
+
+
+def device_of(name: str, option: str = "--device") -> torch.device:
+    """The device of this name; refused with the reason where it is not, or cannot count."""
+    try:
+        device = torch.device(name)
+        found = float((torch.zeros(2, device=device) + 1).sum())  # being named is not being there
+    except (RuntimeError, AssertionError, ImportError, NotImplementedError) as error:
+        reason = str(error).splitlines()[0].partition(". ")[0][:100]
+        raise ValueError(
+            f"{option} {name!r} is no device that torch can use here ({reason}); use {' or '.join(there())}"
+        ) from error
+    if found != 2:
+        raise ValueError(f"{option} {name!r} makes 1 + 1 = {found:g}; use {' or '.join(there())}")
+    return device
+
+
+def there() -> list[str]:
+    """Names of the devices of this machine."""
+    kind = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
+    count = torch.accelerator.device_count() if kind is not None else 0
+    return ["cpu", *(f"{kind}" if count == 1 else f"{kind}:{i}" for i in range(count))]
+
+
+def device_of_layer(layer: nn.Module) -> torch.device:
+    """Where a layer's weights are."""
+    return next(layer.parameters()).device
+
+
+def on_device(value: T, device: torch.device) -> T:
+    """A tensor, a tuple of them, or a dataclass of them on a device; the same object where it is there already."""
+    if isinstance(value, Tensor):
+        if value.device == device:
+            return value
+        single = value.dtype == torch.float64 and device.type == "mps"  # which has no double precision
+        return value.to(device, torch.float32 if single else value.dtype)  # type: ignore[return-value]
+    if isinstance(value, tuple):
+        return type(value)(on_device(v, device) for v in value)
+    if is_dataclass(value) and not isinstance(value, type):
+        return type(value)(*(on_device(getattr(value, f.name), device) for f in fields(value)))
+    return value
