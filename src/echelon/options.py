@@ -11,12 +11,21 @@ import tyro
 
 @dataclass(frozen=True)
 class DemoOptions:
-    """The whole chain, small: a real tournament of real expert agents, recorded, evaluated, and made training data."""
+    """The whole chain in about ten minutes on two cores: a real tournament of real experts, recorded; training data
+    made of it; three layers trained; the agent in the arena; and one page about all of it."""
 
     output_dir: Path = Path("runs/demo")
     """where everything goes; run it again and it goes on where it stopped"""
-    steps: int = 20
-    """days in each world"""
+    steps: int | None = None
+    """days in each world; 50 if not given, 6 with --quick"""
+    quick: tyro.conf.FlagCreatePairsOff[bool] = False
+    """a minute instead of ten: few and short worlds, a word of training; shows that all works, not how well"""
+    parallelism: str = "loky"
+    """serial | loky[:workers or :fraction] | parallel[:workers] | dask[:scheduler address]"""
+
+    def __post_init__(self) -> None:
+        if self.steps is not None and self.steps < 5:
+            raise ValueError(f"--steps {self.steps} is too short: a chain of four levels needs 5 days; use at least 5")
 
 
 @dataclass(frozen=True)
