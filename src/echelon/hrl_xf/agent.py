@@ -22,7 +22,7 @@ from negmas.sao import SAOResponse
 from scml.std import StdSyncAgent
 
 from echelon.hrl_xf.agent_layers import L2Choice, L3Choice, L4Choice, choose_layers, plain_layers
-from echelon.hrl_xf.day_play import DayPlay, Layers, Question
+from echelon.hrl_xf.day_play import DayPlay, Decided, Layers, Question
 from echelon.hrl_xf.l1_safety import ACCEPT, REJECT, L1SafetyLayer
 from echelon.hrl_xf.reservation import Wish
 from echelon.hrl_xf.schema import Offer, Role
@@ -63,6 +63,8 @@ class LitaAgentHRL(StdSyncAgent):  # type: ignore[misc]
         """how often a layer failed and L1 took over for the rest of the day"""
         self.errors = 0
         """how often there was no answer at all, so that threads ended"""
+        self.on_decided: Callable[[DayPlay, Decided], None] | None = None
+        """called after each call that was answered, for those who want to look into it"""
         self._generator = torch.Generator().manual_seed(seed)
         self._l1 = L1SafetyLayer()
         self._offers = OffersMemory()
@@ -178,11 +180,22 @@ class LitaAgentHRL(StdSyncAgent):  # type: ignore[misc]
     def _answer(self, play: DayPlay, questions: list[Question]) -> dict[str, Wish]:
         """The layers' answers, or L1's for the rest of the day if a layer fails."""
         try:
-            return play.answer(questions, greedy=self.mode == "greedy", generator=self._generator)
+            answers = play.answer(questions, greedy=self.mode == "greedy", generator=self._generator)
         except Exception as error:  # noqa: BLE001 - whatever a layer does wrong, the agent plays on
             self._fall_back(error)
             play.use_plain_layers(plain_layers())
-            return play.answer(questions)
+            answers = play.answer(questions)
+        if self.on_decided is not None and answers and play.last_call is not None:
+            self._show(self.on_decided, play, play.last_call)
+        return answers
+
+    def _show(self, look: Callable[[DayPlay, Decided], None], play: DayPlay, decided: Decided) -> None:
+        """Let somebody look on; whoever fails at it is not asked again, and the answer stands."""
+        try:
+            look(play, decided)
+        except Exception as error:  # noqa: BLE001 - the answer is made; nothing that only looks may spoil it
+            _log.warning("%s: whoever looked on failed on day %s", self.id, play.step, exc_info=error)
+            self.on_decided = None
 
     def _fall_back(self, error: Exception) -> None:
         if not self.fallbacks:

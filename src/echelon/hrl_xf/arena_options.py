@@ -47,7 +47,10 @@ class CompeteOptions:
     """where the competitor sits: in one factory, level by level in turn from configuration to configuration, or in one
     on each level of every configuration; then it trades with itself, which is not what a league measures"""
     output_dir: Path = Path("arena_runs/arena")
-    """results go here: standings.json, standings.csv, worlds/, failed/"""
+    """results go here: standings.json, standings.csv, worlds/, failed/, tracker_logs/"""
+    keep_logs: int = 3
+    """configurations, from the first on, of which every competitor's log is kept, and for LitaAgentHRL what its layers
+    thought: the negotiations that `echelon report` shows. Worlds that were played before get no logs later"""
     parallelism: str = "loky"
     """serial | loky[:workers or :fraction] | parallel[:workers] | dask[:scheduler address]"""
     seed: int = 0
@@ -65,6 +68,8 @@ class CompeteOptions:
         for name in ("worlds", "resamples"):
             if getattr(self, name) < 1:
                 raise ValueError(f"--{name} {getattr(self, name)} must be at least 1")
+        if self.keep_logs < 0:
+            raise ValueError(f"--keep-logs {self.keep_logs} must not be negative")
         if self.steps is not None and self.steps < 5:
             raise ValueError(f"--steps {self.steps} is too short: a chain of four levels needs 5 days; use at least 5")
         if self.world_timeout <= 0:

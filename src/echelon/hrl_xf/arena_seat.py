@@ -77,6 +77,10 @@ class SeatRecord(msgspec.Struct, frozen=True, kw_only=True):
     inventory_output: list[int]
     seconds: float
     """what the agent's calls took, recording included; the only number here that differs from run to run"""
+    log_file: str | None = None
+    """the tracker's log of this seat, in the arena's folder; None if it was not kept"""
+    diary_file: str | None = None
+    """what the layers thought (`diary.py`), for seats of LitaAgentHRL whose log was kept"""
 
 
 def seat_record(world: Any, adapter: Any, log: AgentLog, seat: int, fallbacks: int = 0) -> SeatRecord:

@@ -1,20 +1,28 @@
-"""One world of the arena: built, played with the competitor in the focal seats, and put on disk. Runs in a worker."""
+"""One world of the arena: built, played with the competitor in the focal seats, and put on disk. Runs in a worker.
+
+Where logs are kept, those of the focal seats and the diaries of our own agents are written first and the result last.
+"""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 
-from echelon.hrl_xf import tracker
-from echelon.hrl_xf.agent_specs import HRL_AGENT, AgentSpec
+from echelon.hrl_xf import roster, tracker
+from echelon.hrl_xf.agent_specs import AgentSpec
 from echelon.hrl_xf.arena_plan import ArenaConfiguration, ArenaPlan, configuration
 from echelon.hrl_xf.arena_seat import SeatRecord, seat_record
+from echelon.hrl_xf.diary import Diary, write_diary
 from echelon.hrl_xf.lean_world import lean_std_world_generator
 from echelon.hrl_xf.module_state import restore_modules
+from echelon.hrl_xf.schema import AgentLog
+from echelon.hrl_xf.world_run import LOGS, seat_name, write_logs
 from echelon.runtime.files import write_atomic
 from echelon.runtime.seeding import rng, seed_everything
 
@@ -95,22 +103,34 @@ def _draw_costs(world: Any, seed: int) -> None:
 def play_world(made: ArenaConfiguration, competitor: AgentSpec) -> Any:
     """Build and play the world; returns it ended."""
     world = build(made, competitor)
-    seed_everything(made.seed)
-    world.run()
+    run_world(world, made)
     return world
 
 
-def play(made: ArenaConfiguration, competitor: AgentSpec) -> ArenaResult:
-    """Play the configuration with the competitor."""
+def run_world(world: Any, made: ArenaConfiguration) -> None:
+    seed_everything(made.seed)
+    world.run()
+
+
+def play(made: ArenaConfiguration, competitor: AgentSpec, keep_in: Path | None = None) -> ArenaResult:
+    """Play the configuration with the competitor; the logs of its seats are kept in the arena's folder `keep_in`."""
     started = time.perf_counter()
-    world = play_world(made, competitor)
+    world = build(made, competitor)
     adapters = list(world.non_system_agents)
-    seats = []
-    for seat in made.focal:
-        agent = adapters[seat].adapted_object
-        log = agent.echelon_recorder.finish(agent, world_id=world.name, config_id=made.digest, seed=made.seed)
-        fallbacks = agent.fallbacks + agent.errors if competitor.name == HRL_AGENT else 0
-        seats.append(seat_record(world, adapters[seat], log, seat, fallbacks))
+    agents = [adapters[seat].adapted_object for seat in made.focal]
+    ours = competitor.name in roster.OWN
+    diaries = [_keep_diary(agent) for agent in agents] if ours and keep_in is not None else []
+    run_world(world, made)
+    logs = [
+        agent.echelon_recorder.finish(agent, world_id=world.name, config_id=made.digest, seed=made.seed)
+        for agent in agents
+    ]
+    seats = [
+        seat_record(world, adapters[seat], log, seat, agent.fallbacks + agent.errors if ours else 0)
+        for seat, agent, log in zip(made.focal, agents, logs, strict=True)
+    ]
+    if keep_in is not None:
+        seats = keep_logs(keep_in, made.index, competitor, seats, logs, diaries)
     scores = world.scores()
     return ArenaResult(
         index=made.index,
@@ -128,8 +148,38 @@ def play(made: ArenaConfiguration, competitor: AgentSpec) -> ArenaResult:
     )
 
 
-def play_and_save(plan: ArenaPlan, index: int, competitor: AgentSpec, output_dir: Path) -> ArenaResult:
+def _keep_diary(agent: Any) -> Diary:
+    diary = Diary()
+    agent.on_decided = diary.note
+    return diary
+
+
+def keep_logs(
+    output_dir: Path,
+    index: int,
+    competitor: AgentSpec,
+    seats: Sequence[SeatRecord],
+    logs: Sequence[AgentLog],
+    diaries: Sequence[Diary],
+) -> list[SeatRecord]:
+    """Write the logs and diaries of the focal seats; the seats with the names of their files."""
+    folder = f"{LOGS}/{index:05d}_{competitor.slug}"
+    (output_dir / folder).mkdir(parents=True, exist_ok=True)
+    names, _ = write_logs(list(logs), output_dir / folder, compress=True)
+    kept = [replace(seat, log_file=f"{folder}/{name}") for seat, name in zip(seats, names, strict=True)]
+    for i, diary in enumerate(diaries):
+        log = logs[i]
+        name = f"{folder}/diary_{seat_name(log.agent_id, log.world_id)}.json.gz"
+        whose = {"agent_id": log.agent_id, "world_id": log.world_id, "config_id": log.config_id}
+        write_diary(output_dir / name, diary.finish(**whose, competitor=competitor.label, seed=log.seed))
+        kept[i] = replace(kept[i], diary_file=name)
+    return kept
+
+
+def play_and_save(
+    plan: ArenaPlan, index: int, competitor: AgentSpec, output_dir: Path, keep: bool = False
+) -> ArenaResult:
     """Make configuration `index`, play it with the competitor and write the result, whole or not at all."""
-    result = play(configuration(plan, index), competitor)
+    result = play(configuration(plan, index), competitor, output_dir if keep else None)
     write_atomic(result_path(output_dir, index, competitor), msgspec.json.encode(result))
     return result

@@ -62,7 +62,7 @@ def run(options: CompeteOptions) -> int:
         check_agent(spec)
     with exclusive(output_dir, KIND):
         open_arena(output_dir, options, contest)
-        units = missing_units(contest, output_dir)
+        units = missing_units(contest, output_dir, options.keep_logs)
         announce(contest, units, options)
         played = play_units(units, play_and_save, output_dir, options, lambda unit: replay_command(output_dir, unit))
         results = results_of(contest, output_dir)
@@ -134,13 +134,13 @@ def open_arena(output_dir: Path, options: CompeteOptions, contest: Contest) -> N
     write_json(file, {"format_version": 1, "competitors": known})
 
 
-def missing_units(contest: Contest, output_dir: Path) -> list[Unit]:
+def missing_units(contest: Contest, output_dir: Path, keep_logs: int = 0) -> list[Unit]:
     """Worlds without a result, configuration by configuration, so that what is there can be compared."""
     return [
         Unit(
             name=f"configuration {index:05d} ({spec.label})",
             stem=f"{index:05d}_{spec.slug}",
-            args=(contest.plan, index, spec, output_dir),
+            args=(contest.plan, index, spec, output_dir, index < keep_logs),
             summary={"index": index, "competitor": spec.label, "seed": contest.plan.seed},
         )
         for index in range(contest.worlds)

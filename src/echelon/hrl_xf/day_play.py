@@ -104,12 +104,19 @@ class Question:
 class Decided:
     """A call after it was answered, for those who want to look into it."""
 
-    partners: list[str]
+    questions: list[Question]
     l1: L1Output
     situation: Situation
     alpha: Array  # (K,)
     actions: L3Actions
+    wishes: list[Wish]
+    """what L3 chose"""
     answers: list[Wish]
+    """what is left of it after the reservation"""
+
+    @property
+    def partners(self) -> list[str]:
+        return [question.partner for question in self.questions]
 
 
 class DayPlay:
@@ -209,7 +216,7 @@ class DayPlay:
         for question, answer in zip(asked, answers, strict=True):
             if answer.offer is not None:
                 self.promised[question.partner] = answer.offer
-        self.last_call = Decided([q.partner for q in asked], out, situation, alpha, actions, answers)
+        self.last_call = Decided(asked, out, situation, alpha, actions, wishes, answers)
         return {question.partner: answer for question, answer in zip(asked, answers, strict=True)}
 
     def _l1(self, threads: Sequence[Thread]) -> L1Output:

@@ -77,6 +77,7 @@ class L3Actions:
     parts: Parts
     """as stored for learning: op, day, dq, dp"""
     log_prob: Tensor  # (N,)
+    op_log_probs: Tensor | None = None  # (N, 3) of ACCEPT, REJECT, END; None where nothing was weighed
 
 
 class TemporalDecisionTransformer(Layer):
@@ -153,12 +154,15 @@ class TemporalDecisionTransformer(Layer):
         x = on_device(L3Inputs.of(situation, self.mode), device)
         state, parts = state.to(device), Parts()
         log_prob = torch.zeros(len(situation), device=device)
+        ops: Tensor | None = None
         for name, part in self.policy(state, x).parts.items():  # each head once: `mode` and `log_prob` would be twice
             choices = part(parts) if callable(part) else part
             parts[name] = choices.mode() if greedy else choices.sample(generator)
             log_prob = log_prob + choices.log_prob(parts[name])
+            if isinstance(choices, MaskedCategorical):  # the op: the others are gated by it
+                ops = choices.log_probs.cpu()
         offer, parts = self.offers(parts, x).cpu(), {name: choice.cpu() for name, choice in parts.items()}
-        return L3Actions(parts["op"], offer, parts, log_prob.cpu())
+        return L3Actions(parts["op"], offer, parts, log_prob.cpu(), ops)
 
     def offers(self, parts: Parts, x: L3Inputs) -> Tensor:
         """The offers that stored choices stand for; zeros unless REJECT.  # (N, 3) quantity, unit price, days ahead"""

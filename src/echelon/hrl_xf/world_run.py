@@ -91,18 +91,24 @@ def play_and_save(planned: PlannedWorld, output_dir: Path, track: tuple[str, ...
     started = time.perf_counter()
     world = play(planned, track)
     logs = logs_of(world, planned)
-    files, size = _write_logs(logs, output_dir / LOGS, compress)
+    files, size = write_logs(logs, output_dir / LOGS, compress)
     result = _result(world, planned, files, size, sum(log.stats.tracker_failures for log in logs), started)
     write_atomic(result_path(output_dir, planned.index), msgspec.json.encode(result))
     return result
 
 
-def _write_logs(logs: list[AgentLog], folder: Path, compress: bool) -> tuple[list[str], int]:
+def seat_name(agent_id: str, world_id: str) -> str:
+    """An agent of a world as a part of file names."""
+    agent = re.sub(r"[^\w.@-]", "-", agent_id)
+    return f"{agent}_world_{world_id}"
+
+
+def write_logs(logs: list[AgentLog], folder: Path, compress: bool) -> tuple[list[str], int]:
+    """Write the logs; their names and the bytes they take."""
     files, size = [], 0
     for log in logs:
         raw = encode_log(log)
-        agent = re.sub(r"[^\w.@-]", "-", log.agent_id)
-        name = f"agent_{agent}_world_{log.world_id}.json"
+        name = f"agent_{seat_name(log.agent_id, log.world_id)}.json"
         if compress:
             name, raw = name + ".gz", gzip.compress(raw, compresslevel=6, mtime=0)
         write_atomic(folder / name, raw)
