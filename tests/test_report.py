@@ -14,8 +14,7 @@ import pytest
 from echelon.doctor import BROWSERS
 from echelon.options import ReportOptions
 from echelon.report import run
-from tests.hrl_xf.log_examples import SHORT
-from tests.reporting.examples import arena_results, write_arena, write_training
+from tests.reporting.examples import arena_results, with_log, write_arena, write_training
 
 CHROMIUM = next((path for name in BROWSERS if (path := shutil.which(name))), None)
 QUIET = (
@@ -63,11 +62,8 @@ def opened(page: Path, profile: Path, fragment: str = "") -> tuple[str, list[str
 def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An arena with logs to browse, and a training run, on one page."""
     base = tmp_path_factory.mktemp("report")
-    arena = write_arena(base / "arena", arena_results())
-    logs = arena / "tracker_logs" / "00000_Ours"
-    logs.mkdir(parents=True)
-    for path in sorted((SHORT / "tracker_logs").glob("*w00003*")):
-        shutil.copy(path, logs)
+    first, *others = arena_results()
+    arena = write_arena(base / "arena", [with_log(base / "arena", first), *others])
     training = write_training(base / "training", [300.0, 2.0, 1.0])
     assert run(ReportOptions(runs=(arena, training), output=base / "out" / "report.html")) == 0
     return base / "out" / "report.html"

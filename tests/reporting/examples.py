@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -10,8 +11,11 @@ import msgspec
 
 from echelon.hrl_xf.arena_seat import Losses
 from echelon.hrl_xf.arena_world import ArenaResult
+from echelon.hrl_xf.diary import AgentDiary, Call, SideLimits, Thought, write_diary
+from echelon.hrl_xf.log_columns import columns_of
 from echelon.runtime.metrics import MetricsWriter
 from tests.hrl_xf.arena_examples import result, seat
+from tests.hrl_xf.log_examples import PENGUIN_FIRST, log_of
 
 LOST = Losses(shortfall=8.0, storage=2.0, price_bought=-5.0, price_sold=1.0, idle_lines=10.0, leftover=4.0)
 
@@ -53,3 +57,40 @@ def write_training(folder: Path, losses: Iterable[float]) -> Path:
             metrics.record("l2_bc/val_loss", loss + 0.5, epoch)
             metrics.record("l2_bc/train_mae_q", loss, epoch)
     return folder
+
+
+def with_log(arena: Path, played: ArenaResult) -> ArenaResult:
+    """The result with a real log and a made-up diary of its first seat, both put into the arena's folder."""
+    folder = arena / "tracker_logs"
+    folder.mkdir(parents=True, exist_ok=True)
+    shutil.copy(PENGUIN_FIRST, folder)
+    write_diary(folder / "diary.json.gz", a_diary())
+    first = msgspec.structs.replace(
+        played.seats[0], log_file=f"tracker_logs/{PENGUIN_FIRST.name}", diary_file="tracker_logs/diary.json.gz"
+    )
+    return msgspec.structs.replace(played, seats=[first, *played.seats[1:]], background=["", "AS0", "", "AS0", "Far"])
+
+
+def a_diary() -> AgentDiary:
+    """In the first thread of the log, two thoughts about its first answer that was sent; the second one counted."""
+    columns = columns_of(log_of(PENGUIN_FIRST))
+    row = next(i for i, sent in enumerate(columns.column("sent")) if sent)
+    day, partner, seller = columns.threads[columns.column("thread")[row]]
+    limits = SideLimits(safe=[4, 9], baseline=(3, 1, 20))
+    calls = [
+        Call(
+            day=columns.days[day].current_step, B_free=100.0, buyer=None, seller=limits,
+            threads=[
+                Thought(
+                    partner=partner, role="seller" if seller else "buyer", round=int(columns.column("round")[row]),
+                    relative_time=0.0, offer=None, alpha=alpha, ops=ops, wish="REJECT", wish_offer=(5, 1, 20),
+                    answer="REJECT", answer_offer=(4, 1, 20),
+                )
+            ],
+        )
+        for alpha, ops in ((0.25, None), (0.75, [0.1, 0.7, 0.2]))
+    ]  # fmt: skip
+    return AgentDiary(
+        agent_id=columns.agent_id, competitor="Ours", world_id=columns.world_id, config_id=columns.config_id, seed=0,
+        goals={columns.days[day].current_step: [1.0] * 16}, calls=calls,
+    )  # fmt: skip

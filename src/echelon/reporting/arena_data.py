@@ -195,6 +195,7 @@ def conduct_table(table: Standings) -> Table:
         Column("unsafe deals", "the same of the pieces in deals"),
         Column("bankrupt", "seats that went bankrupt"),
         Column("errors", "exceptions of the agent or its negotiators"),
+        Column("fallbacks", "how often a layer of LitaAgentHRL failed, so that L1 played"),
         Column("ms / day", "time of the agent's calls, recording included"),
     ]
     rows = rows_of(
@@ -210,6 +211,7 @@ def conduct_table(table: Standings) -> Table:
         lambda line: Cell(f"{line.conduct.unsafe_signed_share:.1%}", line.conduct.unsafe_signed_share),
         lambda line: Cell(f"{line.conduct.bankrupt} of {line.conduct.seats}", line.conduct.bankrupt),
         lambda line: number(line.conduct.exceptions, "d"),
+        lambda line: number(line.conduct.fallbacks, "d"),
         lambda line: number(1000 * line.conduct.seconds_a_day, ".1f"),
     )
     return Table(

@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from echelon.hrl_xf.arena_world import ArenaResult
+from echelon.hrl_xf.diary import read_diary
+from echelon.hrl_xf.l1_safety import ANSWERS
 from echelon.hrl_xf.log_files import BadLog, agent_type_of
 from echelon.hrl_xf.world_run import LOGS, WORLDS, read_result
 from echelon.reporting.arena_data import read_results
-from echelon.reporting.negotiations import LogSource
+from echelon.reporting.negotiations import Diary, LogSource
 
 MOST_LOGS = 36
 COLLECTION_WORLDS = 2
@@ -32,13 +35,44 @@ def of_collection(folder: Path) -> list[LogSource]:
     return found[:MOST_LOGS]
 
 
-def of_arena(folder: Path) -> list[LogSource]:
-    """The logs of the focal seats, where the arena kept them."""
+def of_arena(folder: Path, first: Sequence[str] = ()) -> list[LogSource]:
+    """The logs of the focal seats, where the arena kept them, with the diaries of our own agents; `first` come first."""
     found = []
-    for result in read_results(folder):
-        for path in sorted((folder / LOGS).glob(f"{result.index:05d}_{result.competitor}/agent_*.json*")):
-            found.append(LogSource(f"configuration {result.index}", result.competitor, path, seated(result)))
+    place = {name: number for number, name in enumerate(first)}
+    for result in sorted(
+        read_results(folder), key=lambda r: (r.index, place.get(r.competitor, len(place)), r.competitor)
+    ):
+        for seat in result.seats:
+            if seat.log_file is None or not (folder / seat.log_file).exists():
+                continue
+            diary = Diary() if seat.diary_file is None else diary_of(folder / seat.diary_file)
+            path = folder / seat.log_file
+            found.append(LogSource(f"configuration {result.index}", result.competitor, path, seated(result), diary))
     return found[:MOST_LOGS]
+
+
+def diary_of(path: Path) -> Diary:
+    """What the layers thought; where an agent was asked twice in a round, its last thought is the one that counted."""
+    if not path.exists():
+        return Diary()
+    read = read_diary(path)
+    minds: dict[tuple[int, str, int], dict[str, Any]] = {}
+    last: dict[tuple[int, str], tuple[dict[str, Any], list[int]]] = {}
+    for call in read.calls:
+        for thought in call.threads:
+            side = call.seller if thought.role == "seller" else call.buyer
+            mind = {
+                "alpha": thought.alpha,
+                "ops": thought.ops,
+                "wish": [ANSWERS.index(thought.wish), thought.wish_offer],
+                "kept": thought.wish == thought.answer and thought.wish_offer == thought.answer_offer,
+                "base": None if side is None else side.baseline,
+            }
+            minds[(call.day, thought.partner, thought.round)] = mind
+            last[(call.day, thought.partner)] = mind, [] if side is None else side.safe
+    for mind, safe in last.values():  # a table a thread, not a round: the page is to stay small
+        mind["safe"] = safe
+    return Diary(read.goals, minds)
 
 
 def seated(result: ArenaResult) -> Callable[[str], str | None]:

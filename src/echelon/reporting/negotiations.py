@@ -17,6 +17,7 @@ import numpy as np
 
 from echelon.hrl_xf.arena_seat import safe_quantity
 from echelon.hrl_xf.day_batch import Ints, Ledger, day_batch
+from echelon.hrl_xf.goals import BUCKETS
 from echelon.hrl_xf.l1_safety import L1SafetyLayer
 from echelon.hrl_xf.log_columns import END, LogColumns, columns_of
 from echelon.hrl_xf.log_files import read_log
@@ -69,7 +70,8 @@ def browse(sources: Sequence[LogSource], budget: int) -> dict[str, Any] | None:
         notes.append(
             f"To keep the page small, {thinned} days of these logs are left out; the others are spread evenly."
         )
-    return {"logs": logs, "notes": notes} if logs else None
+    buckets = [f"{first}–{last}" for first, last in BUCKETS.edges]
+    return {"logs": logs, "notes": notes, "buckets": buckets} if logs else None
 
 
 def _log(source: LogSource, share: int) -> tuple[dict[str, Any], int]:
