@@ -43,25 +43,16 @@ def test_the_chain_runs_and_runs_again(tmp_path: Path, caplog: pytest.LogCapture
 
 
 def test_ctrl_c_is_one_clear_line(tmp_path: Path) -> None:
-    command = [
-        sys.executable,
-        "-m",
-        "echelon.cli",
-        "demo",
-        "--quick",
-        "--parallelism",
-        "loky:1",
-        "--output-dir",
-        "demo",
-    ]
+    how = ["--quick", "--parallelism", "loky:1", "--output-dir", "demo"]
+    command = [sys.executable, "-m", "echelon.cli", "demo", *how]
     process = subprocess.Popen(
-        command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+        command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
         env=os.environ | {"PYTHONHASHSEED": "0"},
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a background shell has it ignored
     )  # fmt: skip
     wait_until(lambda: n_results(tmp_path / "demo" / "collection") >= 1, process)
     os.killpg(process.pid, signal.SIGINT)  # a terminal sends it to everybody
-    said, errors = process.communicate(timeout=120)
+    said, errors = (text.decode() for text in process.communicate(timeout=120))
     assert process.returncode == 130
     assert said.splitlines()[-1] == "stopped in step 1 of 5; what is done is kept, the same command goes on"
     assert "Traceback" not in said + errors

@@ -36,12 +36,11 @@ def of_collection(folder: Path) -> list[LogSource]:
 
 
 def of_arena(folder: Path, first: Sequence[str] = ()) -> list[LogSource]:
-    """The logs of the focal seats, where the arena kept them, with the diaries of our own agents; `first` come first."""
+    """The logs of the focal seats, where the arena kept them, with diaries if there are any; `first` come first."""
     found = []
     place = {name: number for number, name in enumerate(first)}
-    for result in sorted(
-        read_results(folder), key=lambda r: (r.index, place.get(r.competitor, len(place)), r.competitor)
-    ):
+    results = read_results(folder)
+    for result in sorted(results, key=lambda r: (r.index, place.get(r.competitor, len(place)), r.competitor)):
         for seat in result.seats:
             if seat.log_file is None or not (folder / seat.log_file).exists():
                 continue
@@ -61,7 +60,7 @@ def diary_of(path: Path) -> Diary:
     for call in read.calls:
         for thought in call.threads:
             side = call.seller if thought.role == "seller" else call.buyer
-            mind = {
+            mind: dict[str, Any] = {
                 "alpha": thought.alpha,
                 "ops": thought.ops,
                 "wish": [ANSWERS.index(thought.wish), thought.wish_offer],
