@@ -89,7 +89,7 @@ def main() -> None:
     parser.add_argument("--data-dir", type=Path, default=SMALL)
     parser.add_argument("--cache-dir", type=Path)
     parser.add_argument("--agent-name", default="PenguinAgent")
-    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--threads", type=int, nargs="+", default=[1], help="two, only where nothing else runs")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         cache = options.cache_dir or folder

@@ -114,6 +114,12 @@ COMMANDS = (
         "echelon.hmasd.render:run",
     ),
     Command(
+        ("hmasd", "curves"),
+        "draw learning curves of several runs and seeds",
+        "echelon.hmasd.options:CurvesOptions",
+        "echelon.hmasd.curves:run",
+    ),
+    Command(
         ("hmasd", "export"),
         "write a run's curves as CSV or JSON",
         "echelon.hmasd.options:ExportOptions",

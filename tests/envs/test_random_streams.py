@@ -33,6 +33,15 @@ def test_drawing_for_some_worlds_leaves_the_others_alone() -> None:
     np.testing.assert_array_equal(streams.uniform(np.array([1]), 4), reference.uniform(slice(None), 4))
 
 
+def test_a_uniform_float32_never_rounds_up_to_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    streams = WorldStreams([1])
+    monkeypatch.setattr(streams, "bits", lambda worlds, count: np.array([[0, 2**64 - 1]], np.uint64))
+    low, high = streams.uniform32(slice(None), 2)[0]
+    assert low == 0.0
+    assert high == np.nextafter(np.float32(1), np.float32(0))
+    assert np.float32(streams.uniform(slice(None), 2)[0, 1]) == 1.0  # why there are two of them
+
+
 def test_moments_and_correlations() -> None:
     streams = WorldStreams(world_seeds(0, 400))
     u, z = streams.uniform(slice(None), 1000), streams.normal(slice(None), 1001)

@@ -238,8 +238,10 @@ def test_evaluate_and_render_from_the_command_line(tmp_path: Path, capsys: pytes
     assert main(["hmasd", "evaluate", *arguments]) == 0
     assert "3 episodes" in capsys.readouterr().out
     assert json.loads(result.read_text())["lengths"] == [17] * 3
-    film = tmp_path / "film.gif"
-    assert main(["hmasd", "render", "--model-path", str(tmp_path), "--output", str(film), "--max-steps", "6"]) == 0
+    film, skills = tmp_path / "film.gif", tmp_path / "skills.png"
+    drawn = ["--output", str(film), "--skills", str(skills), "--max-steps", "6"]
+    assert main(["hmasd", "render", "--model-path", str(tmp_path), *drawn]) == 0
+    assert skills.read_bytes().startswith(b"\x89PNG")
     from PIL import Image
 
     with Image.open(film) as picture:

@@ -9,10 +9,11 @@ import pytest
 from echelon.hrl_xf.ablations import JUDGED, ablations
 from echelon.hrl_xf.agent import LitaAgentHRL
 from echelon.hrl_xf.agent_specs import AgentSpec, SpecError, parse_agent, parse_list
+from echelon.hrl_xf.arena_competitors import check_agent
 from echelon.hrl_xf.arena_options import CompeteOptions
 from echelon.hrl_xf.arena_plan import ArenaPlan, configuration
 from echelon.hrl_xf.arena_world import play
-from echelon.hrl_xf.compete import check_agent, contest_of
+from echelon.hrl_xf.compete import contest_of
 from echelon.hrl_xf.l3_executor import TemporalDecisionTransformer
 from echelon.hrl_xf.layer_files import save_layer
 

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import logging
+import os
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from negmas import ResponseType
 from scml.std import SCML2024StdWorld
+from scml.std.agents import RandomStdAgent
+from scml.utils import anac2024_std
 
 from echelon.hrl_xf.agent import LitaAgentHRL
 from echelon.hrl_xf.l3_executor import BaselineExecutor, L3Actions, TemporalDecisionTransformer
@@ -67,7 +74,7 @@ def test_every_answer_is_legal_and_within_what_is_left(layers: str) -> None:
 @pytest.mark.parametrize("levels", [2, 3, 4])
 def test_thousands_of_answers_are_legal_and_within_what_is_left(layers: str, levels: int) -> None:
     agent = variant(**LAYERS[layers]())
-    field = [agent, "PenguinAgent", agent, "AS0", agent, "RandomStdAgent", agent]
+    field: list[str | type[Any]] = [agent, "PenguinAgent", agent, "AS0", agent, "RandomStdAgent", agent]
     with listening() as heard:
         world = play(field, n_steps=50, levels=levels, per_level=5, seed=levels)
     assert_sound(world, fallbacks=layers == "insane")
@@ -185,11 +192,8 @@ def test_an_acceptance_signs() -> None:
     assert_sound(world)
     tally = assert_safe(heard, world)
     names = {a.id for a in ours(world)}
-    accepted = [
-        (s.seller, s.buyer, *(s.offer or ()))
-        for s in heard
-        if s.speaker in names and s.answer is not None and s.answer == 0
-    ]
+    accepts = [s for s in heard if s.speaker in names and s.answer == ResponseType.ACCEPT_OFFER]
+    accepted = [(s.seller, s.buyer, *(s.offer or ())) for s in accepts]
     signed = {(c[0], c[1], c[2], c[4], c[3]) for c in contracts_of(world)}
     assert tally.accepts == len(accepted) > 5
     assert set(accepted) <= signed
@@ -198,7 +202,7 @@ def test_an_acceptance_signs() -> None:
 def test_untrained_it_plays_as_l1_alone() -> None:
     untrained = variant(**{**L1_ALONE, "l3": TemporalDecisionTransformer()})
     field = ["PenguinAgent", "RandomStdAgent"]
-    worlds = [play([agent, agent, *field], n_steps=8, seed=2) for agent in (L1_AGENT, untrained)]
+    worlds = [play([agent, agent, *field], n_steps=5, seed=2) for agent in (L1_AGENT, untrained)]
     assert len(signed_by_ours(worlds[0])) > 10
     assert contracts_of(worlds[0]) == contracts_of(worlds[1])
     assert worlds[0].scores() == worlds[1].scores()
@@ -226,13 +230,13 @@ class Backwards(LitaAgentHRL):
 def test_the_order_in_which_threads_are_listed_changes_nothing(options: dict[str, Any]) -> None:
     field = ["PenguinAgent", "RandomStdAgent"]
     agents = variant(**options), variant(Backwards, **options)
-    worlds = [play([agent, agent, *field], n_steps=5, seed=2) for agent in agents]
+    worlds = [play([agent, *field], n_steps=4, seed=2) for agent in agents]
     assert len(signed_by_ours(worlds[0])) > 5
     assert contracts_of(worlds[0]) == contracts_of(worlds[1])
 
 
 def test_greedy_play_repeats_itself_and_does_not_hear_the_seed() -> None:
-    worlds = [play([variant(seed=seed), "PenguinAgent"], n_steps=5, levels=2) for seed in (0, 0, 1)]
+    worlds = [play([variant(seed=seed), "PenguinAgent"], n_steps=3, levels=2) for seed in (0, 0, 1)]
     assert signed_by_ours(worlds[0])
     assert contracts_of(worlds[0]) == contracts_of(worlds[1]) == contracts_of(worlds[2])
 
@@ -328,7 +332,7 @@ def test_the_last_day_is_played_and_nothing_is_promised_beyond_it() -> None:
     names = {a.id for a in ours(world)}
     last = [s for s in heard if s.speaker in names and s.day == 2 and s.offer is not None]
     assert last
-    assert {s.offer[1] for s in last if s.offer is not None and s.answer != 2} <= {2}
+    assert {s.offer[1] for s in last if s.offer is not None and s.answer != ResponseType.END_NEGOTIATION} <= {2}
 
 
 class Asked(LitaAgentHRL):
@@ -347,3 +351,56 @@ def test_the_framework_makes_no_offers_of_its_own() -> None:
     """negmas would offer the best outcome of the utility function, whatever it costs."""
     world = play([variant(Asked), "RandomStdAgent"], n_steps=3, levels=2)
     assert all(agent.opened for agent in ours(world))
+
+
+# -- scml's own tournaments --
+
+
+def test_it_plays_in_scmls_own_tournaments(tmp_path: Path) -> None:
+    """By class, without arguments, in a tournament that scml and negmas set up, run and score."""
+    results = anac2024_std(
+        competitors=[LitaAgentHRL, RandomStdAgent], n_configs=1, n_steps=4, n_processes=2, min_factories_per_level=2,
+        parallelism="serial", compact=True, tournament_path=str(tmp_path), print_exceptions=False,
+    )  # fmt: skip
+    ours_ = results.scores[results.scores.agent_type.str.contains("LitaAgentHRL")]
+    assert len(ours_) > 1
+    assert np.isfinite(ours_.score).all()
+    assert results.world_stats.n_agent_exceptions.sum() == 0
+    assert results.world_stats.n_negotiator_exceptions.sum() == 0
+
+
+def scml_command(*arguments: str, folder: Path) -> str:
+    """scml's command line in a process of its own; what it said."""
+    code = "from scml.cli import main; main()"
+    environment = os.environ | {"PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        capture_output=True,
+        text=True,
+        env=environment,
+        cwd=folder,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_scmls_command_line_runs_a_world_with_it(tmp_path: Path) -> None:
+    """Given by its dotted name, which is how scml names agents; an exception would end the world."""
+    (tmp_path / "s.json").write_text('{"n_processes": 2, "n_agents_per_process": 2}')
+    said = scml_command(
+        "run2024", "--std", "--compact", "--raise-exceptions", "--steps", "3", "--log", str(tmp_path),
+        "--world-config", "s", "--competitors", "echelon.hrl_xf.agent.LitaAgentHRL", folder=tmp_path,
+    )  # fmt: skip  # scml opens a file for each letter of the name: one letter is one file
+    assert "LHR@" in said, "the agent's initials in the table of balances"
+    assert "Negotiated Contracts" in said, "the summary of a world that was played to its end"
+
+
+@pytest.mark.slow
+def test_scmls_command_line_runs_a_tournament_with_it(tmp_path: Path) -> None:
+    said = scml_command(
+        "tournament2024", "--ttype", "std", "--serial", "--raise-exceptions", "--steps", "6", "--configs", "2",
+        "--runs", "2", "--log", str(tmp_path),
+        "--competitors", "echelon.hrl_xf.agent.LitaAgentHRL;RandomStdAgent;SyncRandomStdAgent", folder=tmp_path,
+    )  # fmt: skip
+    assert "LitaAgentHRL" in said

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+
 import numpy as np
 import pytest
 import torch
 
-from echelon.hrl_xf.batches import L3Source, alphas_of
-from echelon.hrl_xf.data_pipeline import l4_of, micro_of, open_tournament
+from echelon.hrl_xf.batches import L2Source, L3Source, alphas_of
+from echelon.hrl_xf.data_pipeline import l4_of, macro_of, micro_of, open_tournament
 from echelon.hrl_xf.l3_executor import TemporalDecisionTransformer
 from echelon.hrl_xf.l4_features import teacher_alpha
 from echelon.hrl_xf.learning import l3_loss
@@ -45,6 +47,21 @@ def test_the_sources_give_what_the_data_say(data: TournamentData, monkeypatch: p
     batch = micro.batch(np.arange(len(micro)))
     assert np.array_equal(held.column("offer_counts"), batch.in_range)
     assert np.array_equal(held.column("op"), batch.op)
+
+
+def test_days_held_in_memory_are_those_made_anew(data: TournamentData, monkeypatch: pytest.MonkeyPatch) -> None:
+    macro = macro_of(data)
+    held = L2Source(macro)
+    monkeypatch.setattr("echelon.hrl_xf.batches.IN_MEMORY", 0)
+    made = L2Source(macro)
+    at = np.random.default_rng(0).permutation(len(macro))[:40]
+    a, b = held.load(at), made.load(at)
+    for f in fields(a):
+        column = getattr(a, f.name)
+        assert column.dtype == getattr(b, f.name).dtype, f.name
+        assert torch.equal(column, getattr(b, f.name)), f.name
+    assert a.mask.any()
+    assert not a.mask.all()
 
 
 def test_alphas_are_the_teachers(data: TournamentData) -> None:

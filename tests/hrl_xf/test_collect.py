@@ -6,7 +6,7 @@ import json
 import resource
 from pathlib import Path
 
-from echelon.hrl_xf.collect import open_collection, plan_of, play_missing
+from echelon.hrl_xf.collect import open_collection, plan_of, play_missing, tracked_by
 from echelon.hrl_xf.options import CollectOptions
 from echelon.hrl_xf.schema import decode_log
 from echelon.hrl_xf.tournament import plan_worlds
@@ -23,7 +23,7 @@ def test_a_full_disk_fails_worlds_and_leaves_no_half_log(tmp_path: Path) -> None
         resource.RLIMIT_FSIZE, (20_000, hard)
     )  # files may not grow beyond this, as if the disk were full
     try:
-        collected = play_missing(worlds, worlds, OPTIONS, tmp_path)
+        collected = play_missing(worlds, worlds, OPTIONS, tmp_path, tracked_by(OPTIONS))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert len(collected.run.failed) == 3
@@ -34,6 +34,6 @@ def test_a_full_disk_fails_worlds_and_leaves_no_half_log(tmp_path: Path) -> None
     for file in left:
         decode_log(file.read_bytes())
     assert not any(file.name.startswith(".") for file in left), "temporary files are cleaned up"
-    again = play_missing(worlds, worlds, OPTIONS, tmp_path)
+    again = play_missing(worlds, worlds, OPTIONS, tmp_path, tracked_by(OPTIONS))
     assert len(again.results) == 3
     assert list((tmp_path / "failed").iterdir()) == []

@@ -156,11 +156,12 @@ class _Pair:
     b: torch.Tensor | None
 
 
-def test_what_is_there_already_stays_the_same_object() -> None:
-    x = torch.ones(2)
-    cpu = device_of("cpu")
-    assert on_device(x, cpu) is x
-    moved = on_device((x, _Pair(x, None)), cpu)
-    assert moved[0] is x
-    assert moved[1].a is x
-    assert moved[1].b is None
+def test_all_of_a_batch_is_moved_and_nothing_for_the_cpu() -> None:
+    pair = torch.ones(2), _Pair(torch.ones(3), None)
+    assert on_device(pair, device_of("cpu")) is pair
+    with OtherDevice() as device:
+        first, second = on_device(pair, device_of(NAME))
+        assert device.operations
+        assert isinstance(first, There)
+        assert isinstance(second.a, There)
+        assert second.b is None

@@ -171,9 +171,7 @@ def test_l3_sees_in_play_what_it_is_trained_on(both: Both) -> None:
             if f.name == "most":  # what is beyond the horizon is not stored
                 ours_, theirs = ours_[may.day[i]], theirs[may.day[i]]
             assert torch.equal(ours_, theirs), f"{f.name} of {where}"
-        torch.testing.assert_close(
-            call.states[i], states[row].detach(), rtol=0, atol=1e-5, msg=lambda m: f"{m} {where}"
-        )
+        assert torch.allclose(call.states[i], states[row], rtol=0, atol=1e-5), where
 
 
 def test_situations_are_equal_to_the_bit_but_for_alpha(both: Both) -> None:
@@ -220,7 +218,7 @@ def test_goals_of_a_trained_l2_are_those_of_the_data_set(tmp_path: Path) -> None
     """One dawn at a time, or all days of a log in one batch: the same but for rounding."""
     agent = variant(Watched, l3=wild(WatchedL3(), 3, 0.05), l4=WatchedL4())
     world = play([agent, "PenguinAgent"], n_steps=5, levels=2)
-    goals = {}
+    goals: dict[tuple[str, int], Any] = {}
     for player in ours(world):
         (tmp_path / f"agent_{player.id}_world_w.json").write_bytes(encode_log(log_of(player)))
         goals |= {(player.id, day): call.decided.situation.goal[0] for (day, _), call in player.calls.items()}

@@ -95,7 +95,9 @@ def test_an_idle_parameter_and_one_outside_the_optimiser_are_found() -> None:
     policy.idle = nn.Linear(2, 2)
     with pytest.raises(ValueError, match=r"idle.weight.* are in no optimiser"):
         PPOLearner(
-            policy, [JointAdam(policy.actor.parameters(), 1e-3), JointAdam(policy.critic.parameters(), 1e-3)], PPOOptions()
+            policy,
+            [JointAdam(policy.actor.parameters(), 1e-3), JointAdam(policy.critic.parameters(), 1e-3)],
+            PPOOptions(),
         )
     learner = PPOLearner(policy, [JointAdam(policy.parameters(), 1e-3)], PPOOptions())
     with pytest.raises(ValueError, match=r"idle.weight.* get no gradient"):

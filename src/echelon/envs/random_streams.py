@@ -19,7 +19,7 @@ MAX_SEED = 2**31  # what every third-party environment takes
 
 _GAMMA = np.uint64(0x9E3779B97F4A7C15)  # 2**64 / golden ratio, odd: visits every state
 _MIX_1, _MIX_2 = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
-_S30, _S27, _S31, _S11 = (np.uint64(k) for k in (30, 27, 31, 11))
+_S30, _S27, _S31, _S11, _S40 = (np.uint64(k) for k in (30, 27, 31, 11, 40))
 
 
 def mix64(z: U64) -> U64:
@@ -73,6 +73,10 @@ class WorldStreams:
     def uniform(self, worlds: slice | Array, count: int) -> NDArray[np.float64]:
         """Uniform in [0, 1), 53 bits."""
         return (self.bits(worlds, count) >> _S11).astype(np.float64) * 2.0**-53  # (W, count)
+
+    def uniform32(self, worlds: slice | Array, count: int) -> NDArray[np.float32]:
+        """Uniform in [0, 1) as float32, 24 bits: rounding 53 bits to float32 would now and then give 1."""
+        return (self.bits(worlds, count) >> _S40).astype(np.float32) * np.float32(2.0**-24)  # (W, count)
 
     def integers(self, worlds: slice | Array, count: int, below: int) -> NDArray[np.int64]:
         """Uniform in 0 .. below − 1 (bias below 2**-53 × below: none to speak of)."""

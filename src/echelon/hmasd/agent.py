@@ -154,17 +154,22 @@ class HMASDAgent:
         return actions[0] if single else actions
 
     @torch.no_grad()
-    def act_on(self, seen: Observed) -> Array:
-        """Actions (B, n, ...) for all worlds; the skill clock ticks once."""
+    def act_on(self, seen: Observed, skills: Array | None = None) -> Array:
+        """Actions (B, n, ...) for all worlds; the skill clock ticks once.
+
+        `skills` (B, n + 1) are followed instead of the coordinator's choice, to see what a skill does.
+        """
         state, observation = torch.from_numpy(seen.state), torch.from_numpy(seen.observation)
-        if self.networks.coordinator is not None:
+        if skills is not None:
+            self.skills = np.asarray(skills, np.int64)
+        elif self.networks.coordinator is not None:
             due = np.flatnonzero(self._age == 0)
             if len(due):
                 drawn = None
                 if self._streams is not None:
-                    drawn = torch.from_numpy(self._streams.uniform(due, self.sizes.agents + 1).astype(np.float32))
-                skills, _, _ = self.networks.coordinator.act(state[due], observation[due], drawn)
-                self.skills[due] = skills.numpy()
+                    drawn = torch.from_numpy(self._streams.uniform32(due, self.sizes.agents + 1))
+                chosen, _, _ = self.networks.coordinator.act(state[due], observation[due], drawn)
+                self.skills[due] = chosen.numpy()
         mask = self.actions.mask(seen)
         _, action, _, _, self._memory = self.networks.discoverer.act(
             state,
@@ -187,7 +192,7 @@ class HMASDAgent:
         if self._streams is None:
             return None
         if not self.sizes.continuous:
-            return torch.from_numpy(self._streams.uniform(slice(None), self.sizes.agents).astype(np.float32))
+            return torch.from_numpy(self._streams.uniform32(slice(None), self.sizes.agents))
         shape = (self._worlds, self.sizes.agents, self.sizes.actions)
         noise = self._streams.normal(slice(None), self.sizes.agents * self.sizes.actions)
         return torch.from_numpy(noise.astype(np.float32).reshape(shape))

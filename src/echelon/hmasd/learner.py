@@ -47,7 +47,9 @@ class HMASDLearner:
         for level, policy, options in policies:
             if policy is not None:
                 seed = task_seed(config.seed, "minibatches", level)
-                learners[level] = PPOLearner(policy, [JointAdam(policy.parameters(), config.lr)], options, seed, version)
+                learners[level] = PPOLearner(
+                    policy, [JointAdam(policy.parameters(), config.lr)], options, seed, version
+                )
         self.levels = LevelLearner(learners)
         self.discriminators: Discriminators | None = None
         if networks.team is not None and networks.individual is not None:

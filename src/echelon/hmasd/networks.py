@@ -19,7 +19,16 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from echelon.hmasd.attention import HIDDEN_GAIN, OUTPUT_GAIN, Cache, DecoderBlock, EncoderBlock, head, later_tokens, orthogonal
+from echelon.hmasd.attention import (
+    HIDDEN_GAIN,
+    OUTPUT_GAIN,
+    Cache,
+    DecoderBlock,
+    EncoderBlock,
+    head,
+    later_tokens,
+    orthogonal,
+)
 from echelon.hmasd.sizes import Sizes
 from echelon.onpolicy.chunks import Chunks
 from echelon.onpolicy.distributions import MaskedCategorical, SquashedNormal, invert
@@ -142,7 +151,8 @@ class Trunk(nn.Module):
         if self.skills is not None and skills is not None:
             for column in skills.unbind(-1):
                 x += self.skills(column)
-        return self.hidden(self.norm_in(x.relu_())).relu_()
+        hidden: Tensor = self.hidden(self.norm_in(x.relu_()))
+        return hidden.relu_()
 
     def _after(self, x: Tensor) -> Tensor:
         out: Tensor = self.outputs(self.last(self.norm_out(x)).relu_())

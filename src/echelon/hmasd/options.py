@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import tyro
 
@@ -96,12 +96,17 @@ class EvaluateOptions:
 
 @dataclass(frozen=True)
 class RenderOptions:
-    """Play one episode with a trained agent and keep it as a GIF, agents coloured by their skill."""
+    """Play one episode with a trained agent and keep it as a GIF, agents coloured by their skill.
+
+    With `--skills` also a picture of what each skill does.
+    """
 
     model_path: Path
     """a checkpoint, or a run's directory (its last checkpoint)"""
     output: Path = Path("episode.gif")
-    """where the picture goes"""
+    """where the film goes: .gif, .webp or .png (animated)"""
+    skills: Path | None = None
+    """also draw here (.png or .svg) where each skill leads, how it acts, and when the coordinator chooses it"""
     max_steps: int = 200
     """longest film"""
     every: int = 1
@@ -112,6 +117,28 @@ class RenderOptions:
     """take the most probable skill and action instead of drawing them, as in training"""
     seed: int = 0
     """root of the episode's random streams"""
+
+
+@dataclass(frozen=True)
+class CurvesOptions:
+    """Draw learning curves of several runs and seeds, and say how each seed ended."""
+
+    runs: tyro.conf.Positional[tuple[Path, ...]]
+    """folders of runs; those that differ only in `-s<seed>` at the end of their name are one group"""
+    output: Annotated[Path, tyro.conf.arg(aliases=["-o"])] = Path("curves.svg")
+    """the picture: .svg or .png"""
+    metric: str | None = None
+    """draw this one instead of success (or reward a step), discriminators and use of skills"""
+    window: int = 1
+    """smooth curves by a trailing mean over so many points"""
+
+    def __post_init__(self) -> None:
+        if not self.runs:
+            raise ValueError("give at least one run's folder, e.g. `echelon hmasd curves runs/hmasd/* -o curves.svg`")
+        if self.output.suffix not in (".svg", ".png"):
+            raise ValueError(f"{self.output} must end in .svg or .png")
+        if self.window < 1:
+            raise ValueError(f"window={self.window} must be at least 1")
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Presets: options that belong together. Imports neither torch nor numpy.
 
-`alice_and_bob-paper` has the values of the paper's tables, `alice_and_bob` those that a search found to work; the UAV
-presets are the user's configuration.
+`alice_and_bob-paper` has the values of the paper's tables, `alice_and_bob` those that a search found to work
+(docs/results.md says what matters and why); the UAV presets are the user's configuration.
 """
 
 from __future__ import annotations
@@ -39,10 +39,11 @@ _ALICE = replace(
     envs=128,
     samples_per_update=12_800,
     agent_skills=8,
-    lambda_e=10.0,
+    lambda_e=50.0,
     critic_sees_skills=True,
     advantage_std_floor=0.1,
     recurrent=False,
+    kl_stop=0.03,
 )
 
 _SPREAD = HMASDConfig(

@@ -155,7 +155,7 @@ class SkillCollector:
         assert coordinator is not None  # there is a high level only where there is a coordinator
         due = np.flatnonzero(self.age == 0)
         state, observation, alive = seen.state[due], seen.observation[due], seen.alive[due]
-        uniform = self.streams.uniform(due, self.networks.sizes.agents + 1).astype(np.float32)
+        uniform = self.streams.uniform32(due, self.networks.sizes.agents + 1)
         skills, log_prob, value = coordinator.act(
             torch.from_numpy(state), torch.from_numpy(observation), torch.from_numpy(uniform)
         )
@@ -213,7 +213,7 @@ class SkillCollector:
     def _draws(self) -> Tensor:
         sizes, worlds = self.networks.sizes, self.env.num_envs
         if not sizes.continuous:
-            return torch.from_numpy(self.streams.uniform(slice(None), sizes.agents).astype(np.float32))
+            return torch.from_numpy(self.streams.uniform32(slice(None), sizes.agents))
         noise = self.streams.normal(slice(None), sizes.agents * sizes.actions)
         return torch.from_numpy(noise.astype(np.float32).reshape(worlds, sizes.agents, sizes.actions))
 

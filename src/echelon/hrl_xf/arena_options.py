@@ -31,12 +31,15 @@ class CompeteOptions:
     """an agent to judge; repeat the option for several. LitaAgentHRL if not given"""
     against: str | None = None
     """rivals, separated by commas: names and groups (top-2025, top-2024, baselines; top-2025:3 is the best three).
-    top-2025,top-2024 if not given, and nobody else with --ablations"""
+    top-2025,top-2024 if not given; top-2025:2,PenguinAgent with --official; and nobody else with --ablations"""
     ablations: Flag = False
     """judge LitaAgentHRL (that of --agent, or the bundled one) layer by layer: L1, rules, L1+L2, L1+L2+L3, all,
     scheme F; and PenguinAgent with and without L1's shield. Other --agent and --against come on top"""
     direct_l3: Path | None = None
     """weights of an L3 of scheme F (train --l3-mode direct) for --ablations; scheme F is left out if not given"""
+    official: Flag = False
+    """the league's own format instead: a round robin of anac2024_std with total scores. Every group of four competitors
+    plays every configuration, once for each rotation of the seats; nothing is paired, tracked or added later"""
     worlds: int = 20
     """world configurations; each is played once by every competitor"""
     steps: int | None = None
@@ -46,8 +49,9 @@ class CompeteOptions:
     seats: Seats = "one"
     """where the competitor sits: in one factory, level by level in turn from configuration to configuration, or in one
     on each level of every configuration; then it trades with itself, which is not what a league measures"""
-    output_dir: Path = Path("arena_runs/arena")
-    """results go here: standings.json, standings.csv, worlds/, failed/, tracker_logs/"""
+    output_dir: Path | None = None
+    """results go here: standings.json, standings.csv, worlds/, failed/, tracker_logs/. arena_runs/arena if not given,
+    arena_runs/official with --official"""
     keep_logs: int = 3
     """configurations, from the first on, of which every competitor's log is kept, and for LitaAgentHRL what its layers
     thought: the negotiations that `echelon report` shows. Worlds that were played before get no logs later"""
@@ -78,3 +82,8 @@ class CompeteOptions:
             raise ValueError("--direct-l3 is the L3 of the ablation `scheme F`; add --ablations")
         if self.seed < 0:
             raise ValueError(f"--seed {self.seed} must not be negative")
+
+    @property
+    def folder(self) -> Path:
+        """Where results go."""
+        return self.output_dir or Path("arena_runs") / ("official" if self.official else "arena")

@@ -24,6 +24,7 @@ from echelon.hrl_xf.world_folder import (
     FORMAT_VERSION,
     LOG_FILE,
     FolderError,
+    How,
     Played,
     Unit,
     check_same,
@@ -65,7 +66,7 @@ def run(options: CollectOptions) -> int:
         open_collection(output_dir, options, plan, worlds, params)
         missing = [w for w in worlds if not result_path(output_dir, w.index).exists()]
         announce(plan, worlds, missing, options, output_dir)
-        collected = play_missing(worlds, missing, options, output_dir)
+        collected = play_missing(worlds, missing, options, output_dir, tracked_by(options), options.compress)
         if collected.results:
             write_tables(output_dir, collected.results, detailed=not options.no_csv)
         if options.auto_collect:
@@ -122,12 +123,29 @@ def _what(options: CollectOptions) -> dict[str, Any]:
     return {name: value for name, value in plain.items() if name not in _HOW}
 
 
+def tracked_by(options: CollectOptions) -> tuple[str, ...]:
+    """Class names of those who record themselves."""
+    return options.tracked_agents or tuple(name.rsplit(".", 1)[-1] for name in options.field)
+
+
 def open_collection(
     output_dir: Path, options: CollectOptions, plan: TournamentPlan, worlds: list[PlannedWorld], params: dict[str, Any]
 ) -> None:
     """Write what the collection is, or make sure that it is still the same."""
-    for folder in (LOGS, WORLDS):
-        (output_dir / folder).mkdir(exist_ok=True)
+    (output_dir / LOGS).mkdir(exist_ok=True)
+    open_plan(output_dir, KIND, _what(options), plan, worlds, params)
+
+
+def open_plan(
+    output_dir: Path,
+    kind: str,
+    what: dict[str, Any],
+    plan: TournamentPlan,
+    worlds: list[PlannedWorld],
+    params: dict[str, Any],
+) -> None:
+    """Write what is going to be played, or make sure that it is still the same."""
+    (output_dir / WORLDS).mkdir(exist_ok=True)
     mark = fingerprint(plan, worlds)
     plan_file = output_dir / "worlds.json"
     if plan_file.exists():
@@ -138,7 +156,7 @@ def open_collection(
                 f"{mark[:12]}); install the versions named in its config.json, or choose another folder"
             )
         return
-    write_config(output_dir, KIND, _what(options))
+    write_config(output_dir, kind, what)
     write_json(output_dir / "params.json", params | {"n_runs_per_world": plan.runs, "n_worlds": len(worlds)})
     write_json(
         plan_file,
@@ -150,15 +168,15 @@ def announce(
     plan: TournamentPlan,
     worlds: list[PlannedWorld],
     missing: list[PlannedWorld],
-    options: CollectOptions,
+    how: How,
     output_dir: Path,
 ) -> None:
     """Say what is going to happen and how long it is likely to take."""
     factory_days = sum(len(w.agent_types) * w.n_steps for w in missing)
-    workers = n_workers(options.parallelism)
+    workers = n_workers(how.parallelism)
     seconds = factory_days * history.seconds_per_factory_day() / workers
     done = len(worlds) - len(missing)
-    log.info("field: %s", ", ".join(plan.competitors))
+    log.info("field: %s", ", ".join(plan.labels or plan.competitors))
     log.info(
         "%d worlds to play%s: %d configurations x %d runs, %d competitors each; about %s with %s (%d workers)",
         len(missing),
@@ -167,25 +185,27 @@ def announce(
         plan.runs,
         plan.n_competitors_per_world,
         minutes(seconds),
-        options.parallelism,
+        how.parallelism,
         workers,
     )
     log.info("results go to %s", output_dir)
 
 
 def play_missing(
-    worlds: list[PlannedWorld], missing: list[PlannedWorld], options: CollectOptions, output_dir: Path
+    worlds: list[PlannedWorld],
+    missing: list[PlannedWorld],
+    how: How,
+    output_dir: Path,
+    track: tuple[str, ...] = (),
+    compress: bool = False,
 ) -> Collected:
-    """Play every missing world."""
-    track = options.tracked_agents or tuple(name.rsplit(".", 1)[-1] for name in options.field)
-    units = [
-        Unit(unit_name(w), f"{w.index:05d}", (w, output_dir, track, options.compress), w.summary()) for w in missing
-    ]
+    """Play every missing world; agents of the classes in `track` record themselves."""
+    units = [Unit(unit_name(w), f"{w.index:05d}", (w, output_dir, track, compress), w.summary()) for w in missing]
 
     def replay(unit: Unit) -> str:
         return f"echelon hrl replay {shlex.quote(str(output_dir))} --world {unit.summary['index']}"
 
-    run = play_units(units, play_and_save, output_dir, options, replay)
+    run = play_units(units, play_and_save, output_dir, how, replay)
     done = [result_path(output_dir, w.index) for w in worlds]
     return Collected([read_result(path) for path in done if path.exists()], len(worlds), run)
 
@@ -194,7 +214,7 @@ def unit_name(planned: PlannedWorld) -> str:
     return f"world {planned.index:05d} seed {planned.seed} ({', '.join(sorted(set(planned.agent_types)))})"
 
 
-def report(collected: Collected, output_dir: Path) -> None:
+def report(collected: Collected, output_dir: Path, *, with_scores: bool = True) -> None:
     """The last words: what there is now, how fast it went, who did best, what went wrong."""
     results = collected.results
     files = sum(len(r.log_files) for r in results)
@@ -210,7 +230,7 @@ def report(collected: Collected, output_dir: Path) -> None:
     )
     if files:
         log.info("%d logs, %.1f MB (%.0f kB each)", files, size / 1e6, size / 1e3 / files)
-    for name, score, count in history.standings(results):
+    for name, score, count in history.standings(results) if with_scores else ():
         log.info("  %-34s %7.3f  (%d worlds)", name, score, count)
     broken = sum(r.tracker_failures for r in results)
     if broken:

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from echelon.hrl_xf.ablations import JUDGED, ablations
-from echelon.hrl_xf.agent_specs import HRL_AGENT, AgentSpec, SpecError, add, parse_agent, parse_list
+from echelon.hrl_xf import official
+from echelon.hrl_xf.agent_specs import AgentSpec, parse_list
+from echelon.hrl_xf.arena_competitors import check_agent, competitors_of
 from echelon.hrl_xf.arena_options import CompeteOptions
 from echelon.hrl_xf.arena_plan import ArenaPlan
 from echelon.hrl_xf.arena_world import WORLDS, ArenaResult, play_and_save, read_result, result_path
@@ -54,8 +55,10 @@ class Contest:
 
 def run(options: CompeteOptions) -> int:
     """The command: refuse what cannot work, play what is missing, then derive the tables from the results."""
+    if options.official:
+        return official.run(options)
     contest = contest_of(options)
-    output_dir = options.output_dir
+    output_dir = options.folder
     if contents(output_dir):
         check_same(output_dir, KIND, deciding(options))
     for spec in (*contest.competitors, *contest.plan.field):
@@ -77,29 +80,8 @@ def run(options: CompeteOptions) -> int:
 def contest_of(options: CompeteOptions) -> Contest:
     """Turn options into competitors and a plan, checking all that can be checked before anything runs."""
     n_workers(options.parallelism)  # raises on a wrong one
-    given = [parse_agent(text) for text in options.agent]
-    preset = ablations(given, options.direct_l3) if options.ablations else []
-    found: dict[str, AgentSpec] = {}
-    for spec in preset or given or [parse_agent(HRL_AGENT)]:
-        add(found, spec)
-    agents = [label for label in found if not preset or label in JUDGED or found[label] in given]
-    against = options.against if options.against is not None else "" if preset else DEFAULT_RIVALS
-    for spec in parse_list(against, "--against"):
-        add(found, spec)
-    if len(found) < 2:
-        raise SpecError("one competitor alone has nobody to be compared with; name rivals with --against")
-    return Contest(plan_of(deciding(options)), agents, list(found.values()), options.worlds)
-
-
-def check_agent(spec: AgentSpec) -> None:
-    """Raise, before anything is written, if the agent cannot be imported or its layers cannot be read."""
-    cls = spec.load()
-    if spec.name != HRL_AGENT:
-        return  # other agents may do anything as they are made
-    try:
-        cls(**spec.params)
-    except (TypeError, ValueError, OSError) as error:
-        raise SpecError(f"{spec.label}: {error}") from error
+    agents, competitors = competitors_of(options, DEFAULT_RIVALS)
+    return Contest(plan_of(deciding(options)), agents, competitors, options.worlds)
 
 
 def deciding(options: CompeteOptions) -> dict[str, Any]:
@@ -176,7 +158,7 @@ def announce(contest: Contest, units: Sequence[Unit], options: CompeteOptions) -
         options.parallelism,
         workers,
     )
-    log.info("results go to %s", options.output_dir)
+    log.info("results go to %s", options.folder)
 
 
 def report(contest: Contest, results: Sequence[ArenaResult], played: Played, output_dir: Path) -> None:

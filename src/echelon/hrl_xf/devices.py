@@ -39,10 +39,10 @@ def device_of_layer(layer: nn.Module) -> torch.device:
 
 
 def on_device(value: T, device: torch.device) -> T:
-    """A tensor, a tuple of them, or a dataclass of them on a device; the same object where it is there already."""
+    """What was made on the CPU (a tensor, a tuple or a dataclass of them) on a device; for the CPU, the same object."""
+    if device.type == "cpu":
+        return value
     if isinstance(value, Tensor):
-        if value.device == device:
-            return value
         single = value.dtype == torch.float64 and device.type == "mps"  # which has no double precision
         return value.to(device, torch.float32 if single else value.dtype)  # type: ignore[return-value]
     if isinstance(value, tuple):

@@ -17,6 +17,8 @@ from echelon.hrl_xf.collect import plan_of, unit_name
 from echelon.hrl_xf.compete import COMPETITORS
 from echelon.hrl_xf.compete import KIND as ARENA
 from echelon.hrl_xf.compete import plan_of as arena_plan_of
+from echelon.hrl_xf.official import KIND as OFFICIAL
+from echelon.hrl_xf.official import plan_of as official_plan_of
 from echelon.hrl_xf.options import CollectOptions, ReplayOptions
 from echelon.hrl_xf.tournament import PlannedWorld, fingerprint, plan_worlds
 from echelon.hrl_xf.world_run import play
@@ -66,10 +68,11 @@ def arena_world(run_dir: Path, index: int, label: str | None) -> Any:
 
 
 def planned_world(run_dir: Path, index: int) -> PlannedWorld:
-    """The world of that number in a collection's plan."""
+    """The world of that number in the plan of a collection or an official tournament."""
     if not (run_dir / "worlds.json").exists():
         raise ValueError(f"{run_dir} holds no collection (no worlds.json); give the folder `echelon hrl collect` wrote")
-    plan = plan_of(_saved_options(msgspec.json.decode((run_dir / "config.json").read_bytes())["options"]))
+    options = read_json(run_dir / "config.json")["options"]
+    plan = official_plan_of(options) if _kind(run_dir) == OFFICIAL else plan_of(_saved_options(options))
     worlds, _ = plan_worlds(plan)
     saved = msgspec.json.decode((run_dir / "worlds.json").read_bytes())["fingerprint"]
     if fingerprint(plan, worlds) != saved:

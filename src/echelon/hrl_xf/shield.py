@@ -289,6 +289,11 @@ def shielded(cls: type[Any]) -> type[Any]:
     return _shielded[cls]
 
 
+def base_class(cls: type[Any]) -> type[Any]:
+    """The agent class behind a shielded one; any other class is its own base."""
+    return cls.__bases__[1] if issubclass(cls, ShieldedAgent) else cls
+
+
 def __getattr__(name: str) -> Any:
     """Rebuild a shielded class from its name, as unpickling and negmas' imports by name need in a new process."""
     return shielded(base_of(_PREFIX, name, __name__))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import shutil
 import sys
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -40,17 +41,24 @@ def _row(line: Standing) -> dict[str, Any]:
 
 def console_tables(table: Standings) -> str:
     """All tables as text; in colour where a terminal shows it."""
+    differences = [_differences(table, agent) for agent in table.agents]
+    return _text(_scores(table), *differences, _conduct(table), _losses(table))
+
+
+def total_scores_table(rows: Iterable[tuple[str, int, float, Estimate]], agents: Collection[str]) -> str:
+    """An official tournament as text: (competitor, worlds, total score, mean), best first."""
+    made = _table("Total scores", "competitor", "worlds", "total score", "mean [95 %]")
+    for name, worlds, total, mean in rows:
+        made.add_row(name, str(worlds), f"{total:.3f}", _interval(mean), style="bold" if name in agents else None)
+    return _text(made)
+
+
+def _text(*tables: Table) -> str:
     width = max(_LEAST_WIDTH, shutil.get_terminal_size().columns)
-    console = Console(file=io.StringIO(), width=width, force_terminal=sys.stdout.isatty())
-    for part in (
-        _scores(table),
-        *(_differences(table, agent) for agent in table.agents),
-        _conduct(table),
-        _losses(table),
-    ):
-        console.print(part)
-    text = console.file
-    assert isinstance(text, io.StringIO)
+    text = io.StringIO()
+    console = Console(file=text, width=width, force_terminal=sys.stdout.isatty())
+    for table in tables:
+        console.print(table)
     return text.getvalue().rstrip()
 
 

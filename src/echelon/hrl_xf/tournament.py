@@ -11,6 +11,7 @@ import copy
 import hashlib
 import json
 import tempfile
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -36,8 +37,15 @@ class TournamentPlan:
     round_robin: bool
     steps: int | None
     seed: int
+    labels: tuple[str, ...] = ()
+    """how results call the competitors; by their classes if not given"""
+    params: tuple[Mapping[str, Any], ...] = ()
+    """constructor arguments of each competitor; none if not given"""
 
     def __post_init__(self) -> None:
+        for name in ("labels", "params"):
+            if len(getattr(self, name)) not in (0, len(self.competitors)):
+                raise ValueError(f"{len(getattr(self, name))} {name} for {len(self.competitors)} competitors")
         n, k, most = len(self.competitors), self.n_competitors_per_world, self.max_worlds_per_config
         if not 1 <= k <= n:
             raise ValueError(f"--n-competitors-per-world {k} must be between 1 and {n}, the number of competitors")
@@ -57,6 +65,8 @@ class PlannedWorld:
     config_id: str
     seed: int
     config: Config
+    labels: tuple[str, ...] = ()
+    """who competes in each factory, empty where nobody does; () if classes tell it"""
 
     @property
     def n_steps(self) -> int:
@@ -64,8 +74,9 @@ class PlannedWorld:
 
     @property
     def agent_types(self) -> list[str]:
-        """Bare class names by factory."""
-        return [str(t).rsplit(".", 1)[-1] for t in self.config["agent_types"]]
+        """By factory: who competes there, or the bare class name."""
+        names = [str(t).rsplit(".", 1)[-1] for t in self.config["agent_types"]]
+        return [label or name for label, name in zip(self.labels, names, strict=True)] if self.labels else names
 
     def summary(self) -> dict[str, Any]:
         """The world's line in worlds.json."""
@@ -106,7 +117,8 @@ def plan_worlds(plan: TournamentPlan) -> tuple[list[PlannedWorld], dict[str, Any
     seed_everything(task_seed(plan.seed, "tournament"))
     with tempfile.TemporaryDirectory(prefix="echelon-plan-") as scratch:
         path = create_tournament(
-            competitors=[f"{ROSTER[name]}.{name}" if name in ROSTER else name for name in plan.competitors],
+            competitors=_paths(plan),
+            competitor_params=_arguments(plan),
             config_generator=anac2024_config_generator_std,
             config_assigner=keep,
             world_generator="echelon.hrl_xf.lean_world.lean_std_world_generator",
@@ -128,6 +140,29 @@ def plan_worlds(plan: TournamentPlan) -> tuple[list[PlannedWorld], dict[str, Any
     return _named(plan, [config for (config,) in assigned]), params
 
 
+def _paths(plan: TournamentPlan) -> list[str]:
+    return [f"{ROSTER[name]}.{name}" if name in ROSTER else name for name in plan.competitors]
+
+
+def _arguments(plan: TournamentPlan) -> list[dict[str, Any]]:
+    """Constructor arguments as scml's worlds take them."""
+    given = plan.params or ({},) * len(plan.competitors)
+    return [{"controller_params": dict(params)} if params else {} for params in given]
+
+
+def _labels(plan: TournamentPlan, config: Config) -> tuple[str, ...]:
+    """Who competes in each factory: the label of the competitor with this class and these arguments."""
+    if not plan.labels:
+        return ()
+    rows = zip(_paths(plan), _arguments(plan), plan.labels, strict=True)
+    known = {(path, json.dumps(params, sort_keys=True)): label for path, params, label in rows}
+    seats = zip(config["agent_types"], config["agent_params"], config["is_default"], strict=True)
+    return tuple(
+        "" if fills_up else known[str(path), json.dumps(params or {}, sort_keys=True)]
+        for path, params, fills_up in seats
+    )
+
+
 def _named(plan: TournamentPlan, configs: list[Config]) -> list[PlannedWorld]:
     """Repeat for each run, and give names and seeds that depend on nothing but the plan."""
     worlds: list[PlannedWorld] = []
@@ -141,7 +176,8 @@ def _named(plan: TournamentPlan, configs: list[Config]) -> list[PlannedWorld]:
             params = config["world_params"]
             shared = exact.setdefault(base, params["__exact_params"])
             config = {**config, "world_params": {**params, "name": world_id, "__exact_params": shared}}
-            worlds.append(PlannedWorld(index, world_id, config_id, task_seed(plan.seed, "world", index), config))
+            seed = task_seed(plan.seed, "world", index)
+            worlds.append(PlannedWorld(index, world_id, config_id, seed, config, _labels(plan, config)))
     return worlds
 
 
@@ -149,5 +185,6 @@ def fingerprint(plan: TournamentPlan, worlds: list[PlannedWorld]) -> str:
     """Changes when the plan would play other worlds, be it by other options or by another scml."""
     exact = {w.config_id: w.config["world_params"]["__exact_params"] for w in worlds}
     worth = {name: {k: v for k, v in params.items() if k != "name"} for name, params in exact.items()}
-    shape = {"plan": asdict(plan), "worlds": [world.summary() for world in worlds], "configurations": worth}
+    decides = {name: value for name, value in asdict(plan).items() if name not in ("labels", "params") or value}
+    shape = {"plan": decides, "worlds": [world.summary() for world in worlds], "configurations": worth}
     return hashlib.sha256(json.dumps(shape, sort_keys=True, default=str).encode()).hexdigest()

@@ -11,7 +11,7 @@ import gzip
 import re
 import time
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ import msgspec
 from negmas.tournaments.tournaments import AgentStats, WorldSetRunStats
 from scml.utils import balance_calculator_std
 
-from echelon.hrl_xf import tracker
+from echelon.hrl_xf import shield, tracker
 from echelon.hrl_xf.lean_world import lean_std_world_generator
 from echelon.hrl_xf.module_state import restore_modules
 from echelon.hrl_xf.schema import AgentLog, encode_log
@@ -57,7 +57,7 @@ class WorldResult(msgspec.Struct, frozen=True, kw_only=True):
 
 def play(planned: PlannedWorld, track: tuple[str, ...]) -> Any:
     """Build and play the world; competitors of the named classes are tracked. Returns the ended world."""
-    restore_modules(planned.config["agent_types"])
+    restore_modules(_module_owners(planned.config["agent_types"]))
     seed_everything(planned.seed)
     world = lean_std_world_generator(**planned.config)
     seats = zip(world.non_system_agents, planned.config["is_default"], strict=True)
@@ -65,6 +65,16 @@ def play(planned: PlannedWorld, track: tuple[str, ...]) -> Any:
     seed_everything(planned.seed)
     world.run()
     return world
+
+
+def _module_owners(agent_types: Iterable[str]) -> Iterator[str]:
+    """The classes whose modules may hold state: not ours, but those behind our shields."""
+    for path in agent_types:
+        if not path.startswith("echelon."):
+            yield path
+        elif path.startswith(f"{shield.__name__}."):
+            base = shield.base_class(getattr(shield, path.rpartition(".")[2]))
+            yield f"{base.__module__}.{base.__qualname__}"
 
 
 def logs_of(world: Any, planned: PlannedWorld) -> list[AgentLog]:
@@ -92,7 +102,7 @@ def play_and_save(planned: PlannedWorld, output_dir: Path, track: tuple[str, ...
     world = play(planned, track)
     logs = logs_of(world, planned)
     files, size = write_logs(logs, output_dir / LOGS, compress)
-    result = _result(world, planned, files, size, sum(log.stats.tracker_failures for log in logs), started)
+    result = result_of(world, planned, files, size, sum(log.stats.tracker_failures for log in logs), started)
     write_atomic(result_path(output_dir, planned.index), msgspec.json.encode(result))
     return result
 
@@ -117,14 +127,10 @@ def write_logs(logs: list[AgentLog], folder: Path, compress: bool) -> tuple[list
     return files, size
 
 
-def _result(
+def result_of(
     world: Any, planned: PlannedWorld, files: list[str], size: int, tracker_failures: int, started: float
 ) -> WorldResult:
-    outcome = balance_calculator_std([world], {}, False)
-    scores = [
-        {"agent_name": name, "agent_id": id_, "agent_type": kind, "score": float(score), "world": planned.world_id}
-        for name, id_, kind, score in zip(outcome.names, outcome.ids, outcome.types, outcome.scores, strict=True)
-    ]
+    """What is kept of an ended world."""
     kinds = {aid: agent.type_name for aid, agent in world.agents.items()}
     return WorldResult(
         index=planned.index,
@@ -138,13 +144,31 @@ def _result(
         log_files=files,
         log_bytes=size,
         tracker_failures=tracker_failures,
-        scores=scores,
+        scores=_scores(world, planned),
         world_stats=_world_stats(world, planned),
         agent_stats=_counts(world, lambda aid: aid).to_record(planned.world_id, "agent"),
         type_stats=_counts(world, lambda aid: kinds[aid]).to_record(planned.world_id, "type"),
         daily={k: [float(x) for x in v] for k, v in world.stats.items() if world.is_basic_stat(k)},
         contract_table=[_contract_row(c, planned.world_id) for c in world.saved_contracts],
     )
+
+
+def _scores(world: Any, planned: PlannedWorld) -> list[dict[str, Any]]:
+    """A row for each competitor; scml would add up those of one class, so labelled ones are looked up one by one."""
+    if planned.labels:
+        of = world.scores()
+        rows = [
+            (adapter.name, adapter.id, label, of[adapter.id])
+            for adapter, label in zip(world.non_system_agents, planned.labels, strict=True)
+            if label
+        ]
+    else:
+        outcome = balance_calculator_std([world], {}, False)
+        rows = list(zip(outcome.names, outcome.ids, outcome.types, outcome.scores, strict=True))
+    return [
+        {"agent_name": name, "agent_id": id_, "agent_type": kind, "score": float(score), "world": planned.world_id}
+        for name, id_, kind, score in rows
+    ]
 
 
 _CONTRACT_COLUMNS = ("seller", "buyer", "product_name", "quantity", "unit_price", "delivery_time")

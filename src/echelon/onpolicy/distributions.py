@@ -119,7 +119,9 @@ class _MeanLogSlope(torch.autograd.Function):
         u = mean.unsqueeze(-1) + std.unsqueeze(-1) * nodes  # (..., 8)
         ctx.save_for_backward(u, nodes, weights)
         size = u.abs()
-        slope = (size * -2).exp_().log1p_().add_(size).mul_(-2)  # log(1 - tanh^2) = -2 (|u| + log(1 + e^{-2|u|}) - log 2)
+        slope = (
+            (size * -2).exp_().log1p_().add_(size).mul_(-2)
+        )  # log(1 - tanh^2) = -2 (|u| + log(1 + e^{-2|u|}) - log 2)
         return slope @ weights + 2 * math.log(2)
 
     @staticmethod

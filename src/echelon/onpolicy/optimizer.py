@@ -90,13 +90,13 @@ class JointAdam:
         self._adam.state[self._joint] = {"step": state["0.step"].clone(), **moments}
 
     def _views(self, joint: Tensor) -> list[Tensor]:
-        return [piece.view(p.shape) for piece, p in zip(joint.split(self._sizes), self.parameters, strict=True)]
+        return [piece.view(p.shape) for piece, p in zip(torch.split(joint, self._sizes), self.parameters, strict=True)]
 
 
 def clip_gradients(optimizers: Sequence[JointAdam], limit: float | None) -> Tensor:
     """Shorten the gathered gradient of all optimisers together to `limit`; returns its length before."""
     gradients = [optimizer.gather() for optimizer in optimizers]
-    norm = torch.stack([gradient.norm() for gradient in gradients]).norm()
+    norm: Tensor = torch.linalg.vector_norm(torch.stack([torch.linalg.vector_norm(gradient) for gradient in gradients]))
     if limit is not None:
         scale = (limit / (norm + 1e-6)).clamp(max=1.0)
         for gradient in gradients:

@@ -34,8 +34,8 @@ def run_gru(gru: nn.GRU, inputs: Tensor, state: Tensor, reset: Tensor) -> tuple[
 class _GRU(torch.autograd.Function):
     """With h the state before a step, zero where an episode starts, and gates in the order r, z, n:
 
-        a = W x + b,  c = V h + d
-        r = sigmoid(a_r + c_r),  z = sigmoid(a_z + c_z),  n = tanh(a_n + r c_n),  h' = n + z (h - n)
+    a = W x + b,  c = V h + d
+    r = sigmoid(a_r + c_r),  z = sigmoid(a_z + c_z),  n = tanh(a_n + r c_n),  h' = n + z (h - n)
     """
 
     @staticmethod

@@ -1,0 +1,160 @@
+"""`echelon hrl compete --official`: the league's own format, a round robin of anac2024_std with total scores.
+
+Planned, played and evaluated by the machinery of `collect`, with competitors of the arena's command line: classes may
+have arguments and shields, and results go by label. Nothing is tracked.
+
+    worlds = configurations · groups of at most four competitors · rotations of a group over its seats
+    total score = truncated mean of a competitor's scores over its worlds
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+from negmas.helpers.numeric import truncated_mean
+
+from echelon.hrl_xf.agent_specs import AgentSpec, SpecError
+from echelon.hrl_xf.arena_competitors import check_agent, competitors_of
+from echelon.hrl_xf.arena_options import CompeteOptions
+from echelon.hrl_xf.arena_plan import COMPETITORS
+from echelon.hrl_xf.collect import announce, open_plan, play_missing, report
+from echelon.hrl_xf.evaluation_tables import write_tables
+from echelon.hrl_xf.standings import Estimate, bootstrap
+from echelon.hrl_xf.standings_tables import total_scores_table
+from echelon.hrl_xf.tournament import TournamentPlan, plan_worlds
+from echelon.hrl_xf.world_folder import EXIT_SOME_FAILED, check_same, contents, exclusive
+from echelon.hrl_xf.world_run import WorldResult, result_path
+from echelon.runtime.executors import n_workers
+from echelon.runtime.files import write_atomic
+
+log = logging.getLogger(__name__)
+
+KIND = "official"
+DEFAULT_RIVALS = "top-2025:2,PenguinAgent"
+FORMAT_VERSION = 1
+
+
+class TotalScore(msgspec.Struct, frozen=True, kw_only=True):
+    """One competitor of an official tournament."""
+
+    competitor: str
+    worlds: int
+    total_score: float
+    """the league's: the mean without outliers above the third quartile + 2 interquartile ranges"""
+    score: Estimate
+    """plain mean, with an interval that resamples configurations"""
+
+
+class TotalScores(msgspec.Struct, frozen=True, kw_only=True):
+    """official.json"""
+
+    format_version: int = FORMAT_VERSION
+    agents: list[str]
+    """those to judge; the others are rivals"""
+    worlds: int
+    resamples: int
+    competitors: list[TotalScore]
+    """best first, by total score"""
+
+
+def run(options: CompeteOptions) -> int:
+    """Refuse what cannot work, play what is missing, then derive the tables from the results."""
+    n_workers(options.parallelism)  # raises on a wrong one
+    agents, competitors = competitors_of(options, DEFAULT_RIVALS)
+    what, output_dir = deciding(options, competitors), options.folder
+    plan = plan_of(what)
+    if contents(output_dir):
+        check_same(output_dir, KIND, what)
+    for spec in competitors:
+        check_agent(spec)
+    with exclusive(output_dir, KIND):
+        worlds, params = plan_worlds(plan)
+        open_plan(output_dir, KIND, what, plan, worlds, params)
+        missing = [w for w in worlds if not result_path(output_dir, w.index).exists()]
+        announce(plan, worlds, missing, options, output_dir)
+        played = play_missing(worlds, missing, options, output_dir)
+        if played.results:
+            write_tables(output_dir, played.results, detailed=False)
+            table = total_scores(played.results, agents, options.resamples)
+            write_atomic(output_dir / "official.json", msgspec.json.format(msgspec.json.encode(table)))
+            log.info("%s", console_table(table))
+        report(played, output_dir, with_scores=False)
+    return EXIT_SOME_FAILED if played.run.failed else 0
+
+
+def deciding(options: CompeteOptions, competitors: Sequence[AgentSpec]) -> dict[str, Any]:
+    """The options that decide the tournament, as they stand in config.json."""
+    _check_different(competitors)
+    who = {spec.label: {"module": spec.module, "name": spec.name} | spec.identity() for spec in competitors}
+    return {"competitors": who, "worlds": options.worlds, "steps": options.steps, "seed": options.seed}
+
+
+def _check_different(competitors: Sequence[AgentSpec]) -> None:
+    """In the stored worlds a competitor is its class and arguments, so two with the same could not be told apart."""
+    known: dict[str, str] = {}
+    for spec in competitors:
+        key = json.dumps([spec.base, spec.shielded, dict(spec.params)], sort_keys=True)
+        other = known.setdefault(key, spec.label)
+        if other != spec.label:
+            raise SpecError(f"{other!r} and {spec.label!r} are the same agent twice; leave one of them out")
+
+
+def plan_of(saved: Mapping[str, Any]) -> TournamentPlan:
+    """The plan of a folder's deciding options."""
+    specs = [
+        AgentSpec(label, one["module"], one["name"], one["shielded"], one["params"])
+        for label, one in saved["competitors"].items()
+    ]
+    classes = [spec.load() for spec in specs]
+    return TournamentPlan(
+        competitors=tuple(f"{cls.__module__}.{cls.__qualname__}" for cls in classes),
+        configs=saved["worlds"],
+        runs=1,
+        n_competitors_per_world=min(COMPETITORS, len(specs)),
+        max_worlds_per_config=None,
+        round_robin=True,
+        steps=saved["steps"],
+        seed=saved["seed"],
+        labels=tuple(spec.label for spec in specs),
+        params=tuple(dict(spec.params) for spec in specs),
+    )
+
+
+def total_scores(results: Sequence[WorldResult], agents: Sequence[str], resamples: int) -> TotalScores:
+    """The league's table from the worlds' results."""
+    scores: dict[str, list[tuple[str, float]]] = {}
+    for result in results:
+        for row in result.scores:
+            scores.setdefault(row["agent_type"], []).append((result.config_id, row["score"]))
+    lines = [_line(name, rows, resamples) for name, rows in scores.items()]
+    return TotalScores(
+        agents=[name for name in agents if name in scores],
+        worlds=len(results),
+        resamples=resamples,
+        competitors=sorted(lines, key=lambda line: -line.total_score),
+    )
+
+
+def _line(name: str, rows: Sequence[tuple[str, float]], resamples: int) -> TotalScore:
+    values = np.array([score for _, score in rows])
+    names, cluster = np.unique([config for config, _ in rows], return_inverse=True)
+    total, count = np.zeros(len(names)), np.zeros(len(names))
+    np.add.at(total, cluster, values)
+    np.add.at(count, cluster, 1.0)
+    return TotalScore(
+        competitor=name,
+        worlds=len(rows),
+        total_score=float(truncated_mean(values)),
+        score=bootstrap(total, count, resamples, "total score"),
+    )
+
+
+def console_table(table: TotalScores) -> str:
+    """The table as text."""
+    rows = [(line.competitor, line.worlds, line.total_score, line.score) for line in table.competitors]
+    return total_scores_table(rows, table.agents)

@@ -1,0 +1,173 @@
+"""Answers made safe together: by hand, and by laws that hold whatever the day and the wishes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from echelon.hrl_xf.day_batch import Ledger, day_batch
+from echelon.hrl_xf.l1_safety import ACCEPT, END, REJECT, L1SafetyLayer
+from echelon.hrl_xf.reservation import NOTHING, Reservations, Wish
+from echelon.hrl_xf.schema import DayState, Issues, Offer, Role
+from tests.hrl_xf.day_examples import a_day, commitments, days, deals, reference
+
+LAYER = L1SafetyLayer()
+
+
+def book_of(day: DayState, role: Role, signed: list[tuple[Role, Offer]] | None = None) -> Reservations:
+    batch = day_batch([day])
+    ledger = Ledger.from_deals(batch, [signed or []])
+    seller = role == "seller"
+    return Reservations(LAYER, batch, ledger, seller, batch.sell_issues if seller else batch.buy_issues)
+
+
+def rejects(*offers: Offer) -> list[Wish]:
+    return [Wish(REJECT, offer) for offer in offers]
+
+
+STOCK = a_day(inventory_output=10)
+"""Ten pieces to sell on any day from today (10) on, prices 27 to 33."""
+
+
+def test_an_end_has_no_offer_and_nothing_else_has_none() -> None:
+    for op, offer in ((END, (1, 10, 30)), (ACCEPT, None), (REJECT, None)):
+        with pytest.raises(ValueError, match="only END"):
+            Wish(op, offer)
+
+
+def test_what_fits_stays_as_it_is() -> None:
+    wishes = [*rejects((4, 10, 30), (3, 12, 33)), NOTHING, Wish(ACCEPT, (3, 20, 27))]
+    assert book_of(STOCK, "seller").settle(wishes) == wishes
+
+
+def test_the_first_thread_has_the_first_claim() -> None:
+    """Ten pieces: 8 wanted, then 5 and 4. Two threads are behind the first, one behind the second."""
+    settled = book_of(STOCK, "seller").settle(rejects((8, 10, 30), (5, 11, 31), (4, 12, 32)))
+    assert settled == rejects((8, 10, 30), (1, 11, 31), (1, 12, 32))
+
+
+def test_a_piece_is_left_for_each_thread_behind_if_there_are_enough() -> None:
+    few = a_day(inventory_output=2)
+    settled = book_of(few, "seller").settle(rejects((2, 10, 30), (2, 10, 30), (2, 10, 30)))
+    assert settled == [*rejects((1, 10, 30), (1, 10, 30)), NOTHING], "nobody gets half a piece"
+
+
+def test_an_acceptance_is_whole_or_none() -> None:
+    """The second acceptance no longer fits; what is left becomes L1's plain offer: half of 3, at 1.05 of 30."""
+    settled = book_of(STOCK, "seller").settle([Wish(ACCEPT, (7, 10, 28)), Wish(ACCEPT, (4, 10, 33))])
+    assert settled == [Wish(ACCEPT, (7, 10, 28)), Wish(REJECT, (1, 10, 32))]
+
+
+def test_where_nothing_is_left_threads_end() -> None:
+    settled = book_of(STOCK, "seller").settle(
+        [Wish(ACCEPT, (10, 10, 28)), Wish(ACCEPT, (1, 10, 33)), *rejects((1, 15, 30))]
+    )
+    assert settled == [Wish(ACCEPT, (10, 10, 28)), NOTHING, NOTHING]
+
+
+def test_what_is_held_is_gone() -> None:
+    book = book_of(STOCK, "seller")
+    book.hold([(9, 15, 30)])
+    assert book.settle(rejects((5, 12, 30))) == rejects((1, 12, 30)), "nine of ten are promised for day 15"
+
+
+def test_a_buyer_spends_money_only_once() -> None:
+    """100 free: 3 pieces at 20, then 40 are left, and a piece is left for nobody since it is the last."""
+    poor = a_day(balance=1_100.0)
+    settled = book_of(poor, "buyer").settle(rejects((3, 11, 20), (3, 12, 20)))
+    assert settled == rejects((3, 11, 20), (2, 12, 20))
+
+
+def test_lines_are_reserved_day_by_day() -> None:
+    """One day is left, with ten lines: 6 pieces for tomorrow and 6 for today are too many."""
+    end = a_day(current_step=48, buy_issues=Issues((1, 30), (48, 49), (18, 22)))
+    settled = book_of(end, "buyer").settle(rejects((6, 49, 20), (20, 48, 20)))
+    assert settled == rejects((6, 49, 20), (14, 48, 20)), "two days of ten lines in all"
+
+
+def test_an_illegal_wish_is_made_legal_even_if_limits_allow_it() -> None:
+    settled = book_of(STOCK, "seller").settle(rejects((5, 10, 1_000)))
+    assert settled == rejects((5, 10, 33))
+    settled = book_of(a_day(inventory_output=90), "seller").settle(rejects((60, 10, 30)))
+    assert settled == rejects((30, 10, 30))
+
+
+def test_deals_of_the_other_side_count_as_l1_counts_them() -> None:
+    """Material bought today can be sold from its day on; without it there is nothing."""
+    wish = rejects((4, 12, 30))
+    assert book_of(a_day(), "seller").settle(wish) == [NOTHING]
+    assert book_of(a_day(), "seller", [("buyer", (4, 11, 20))]).settle(wish) == wish
+
+
+@st.composite
+def wishes(draw: st.DrawFn, day: DayState, role: Role) -> list[Wish]:
+    """Anything: legal, unsafe, illegal; acceptances only of legal offers, as partners make them."""
+    bounds = day.sell_issues if role == "seller" else day.buy_issues
+    assert bounds is not None
+    legal = st.tuples(*(st.integers(*pair) for pair in (bounds.quantity, bounds.time, bounds.price)))
+    anything = st.tuples(st.integers(1, 100), st.integers(day.current_step - 3, day.n_steps + 20), st.integers(-5, 200))
+    one = (
+        st.builds(Wish, st.just(ACCEPT), legal) | st.builds(Wish, st.just(REJECT), legal | anything) | st.just(NOTHING)
+    )
+    return draw(st.lists(one, max_size=7))
+
+
+def check_together(day: DayState, role: Role, signed: list[tuple[Role, Offer]], offers: list[Offer]) -> None:
+    """Each offer is within what is left if all the others are deals."""
+    for i, (q, t, p) in enumerate(offers):
+        beside: list[tuple[Role, Offer]] = [(role, other) for j, other in enumerate(offers) if j != i]
+        buy, sell, money = reference(day, [*signed, *beside])
+        assert 1 <= q <= (sell if role == "seller" else buy)[t - day.current_step]
+        assert role == "seller" or q * p <= money
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.data(), st.sampled_from(["buyer", "seller"]))
+def test_all_answers_together_are_legal_and_within_the_limits(data: st.DataObject, role: Role) -> None:
+    day = data.draw(days(healthy=data.draw(st.booleans())))
+    bounds = day.sell_issues if role == "seller" else day.buy_issues
+    if bounds is None:
+        return
+    signed = data.draw(deals(day))
+    wanted = data.draw(wishes(day, role))
+    held: list[Offer] = []
+    for offer in data.draw(
+        st.lists(st.tuples(st.integers(1, 9), st.just(bounds.time[1]), st.integers(*bounds.price)), max_size=2)
+    ):
+        book = book_of(day, role, signed)
+        book.hold(held)
+        if LAYER.allows(book.view(), np.array([offer]))[0]:
+            held.append(offer)  # promised before, and safe then
+    book = book_of(day, role, signed)
+    book.hold(held)
+    settled = book.settle(wanted)
+    assert len(settled) == len(wanted)
+    for wish, answer in zip(wanted, settled, strict=True):
+        assert answer.op == wish.op or wish.op != END
+        assert answer.op != ACCEPT or answer == wish, "only what lies on the table can be accepted"
+        if answer.offer is not None:
+            q, t, p = answer.offer
+            assert bounds.quantity[0] <= q <= bounds.quantity[1]
+            assert bounds.time[0] <= t <= bounds.time[1]
+            assert bounds.price[0] <= p <= bounds.price[1]
+    check_together(day, role, signed, [*held, *(a.offer for a in settled if a.offer is not None)])
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.data(), st.sampled_from(["buyer", "seller"]))
+def test_what_fits_together_fits_one_by_one(data: st.DataObject, role: Role) -> None:
+    """A call that is answered as a whole is answered as if its threads had come one after the other."""
+    day = data.draw(days(healthy=True))
+    wanted = [w for w in data.draw(wishes(day, role)) if w.op != END]
+    if book_of(day, role).settle(wanted) == wanted:
+        book = book_of(day, role)
+        for wish in wanted:
+            assert book.settle([wish]) == [wish]
+
+
+def test_unsafe_from_dawn_on_nothing_more_is_promised() -> None:
+    """More is sold than can be made: no wish passes, and no error."""
+    late = a_day(commitments=commitments([0], [0, 50]))
+    assert book_of(late, "seller").settle([*rejects((1, 10, 30)), Wish(ACCEPT, (1, 20, 33))]) == [NOTHING, NOTHING]
