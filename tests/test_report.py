@@ -71,7 +71,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_without_a_browser_the_tables_are_there_already(page: Path) -> None:
     text = page.read_text()
-    assert text.count('class="sortable"') == 3
+    assert text.count('class="sortable"') == 4
     assert "&lt;/script&gt;&lt;b&gt;Worst" in text  # an agent's label is text and nothing else
     assert "</script><b>" not in text
     assert len(text) < 5_000_000

@@ -14,7 +14,8 @@ def test_kept_logs_come_with_names_and_diaries(tmp_path: Path) -> None:
     results = arena_results()
     results[1] = with_log(tmp_path / "arena", results[1])  # Best in configuration 0
     arena = write_arena(tmp_path / "arena", results)
-    (source,) = of_arena(arena, ["Ours"])
+    (source,), notes = of_arena(arena, ["Ours"])
+    assert notes == []
     assert (source.world, source.competitor) == ("configuration 0", "Best")
     assert [source.who(name) for name in ("00Pe@0", "01@0", "04@1", "05@1", "SELLER")] == [
         "Best",
@@ -23,7 +24,7 @@ def test_kept_logs_come_with_names_and_diaries(tmp_path: Path) -> None:
         None,
         None,
     ]
-    shown = browse([source], 10**7)
+    shown = browse([source], [], 10**7)
     assert shown is not None
     minds = [
         step[7] for day in shown["logs"][0]["days"] for t in day["threads"] for step in t["steps"] if len(step) > 7
@@ -44,7 +45,7 @@ def test_the_last_thought_of_a_round_counts_and_carries_the_limits(tmp_path: Pat
 def test_the_judged_come_first_and_what_was_not_kept_is_not_there(tmp_path: Path) -> None:
     results = [with_log(tmp_path / "arena", r) if r.index < 2 else r for r in arena_results()]
     arena = write_arena(tmp_path / "arena", results)
-    order = [(source.world[-1], source.competitor) for source in of_arena(arena, ["Ours"])]
+    order = [(source.world[-1], source.competitor) for source in of_arena(arena, ["Ours"]).logs]
     assert [name for _, name in order] == ["Ours", "</script><b>Worst", "Best"] * 2
     (arena / "tracker_logs" / "diary.json.gz").unlink()
-    assert of_arena(arena)[0].diary.minds == {}
+    assert of_arena(arena).logs[0].diary.minds == {}

@@ -52,17 +52,17 @@ def test_l1s_limits_are_those_of_the_arena() -> None:
 
 def test_partners_are_called_by_name_and_a_bad_log_is_left_out(tmp_path: Path) -> None:
     (tmp_path / "agent_bad.json").write_bytes(b"{}")
-    shown = browse([SOURCE, LogSource("world 3", "X", tmp_path / "agent_bad.json")], 10_000_000)
+    shown = browse([SOURCE, LogSource("world 3", "X", tmp_path / "agent_bad.json")], ["first"], 10_000_000)
     assert shown is not None
     (log,) = shown["logs"]
     assert log["partners"]["00Pe@0"] == "PenguinAgent"
     assert len(log["days"]) == log["n_days"] == 10
-    assert len(shown["notes"]) == 1
-    assert shown["notes"][0].startswith("left out agent_bad.json: ")
+    assert shown["notes"][0] == "first"
+    assert shown["notes"][1].startswith("left out agent_bad.json: ")
 
 
 def test_a_small_page_shows_fewer_days_and_says_so() -> None:
-    shown = browse([SOURCE, LogSource("world 3", "PenguinAgent", PENGUIN_FIRST)], 9_000)
+    shown = browse([SOURCE, LogSource("world 3", "PenguinAgent", PENGUIN_FIRST)], [], 9_000)
     assert shown is not None
     left = sum(log["n_days"] - len(log["days"]) for log in shown["logs"])
     assert 0 < left < 20

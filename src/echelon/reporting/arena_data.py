@@ -52,12 +52,13 @@ def arena(folder: Path) -> dict[str, Any]:
     by_name: dict[str, list[ArenaResult]] = {line.competitor: [] for line in table.competitors}
     for result in results:
         by_name[result.competitor].append(result)
+    lost = losses(by_name)
     return {
         "facts": facts(folder, results, table),
         "verdicts": verdicts(table),
         "agents": table.agents,
         "competitors": list(by_name),
-        "tables": [standings_table(table), paired_table(table), conduct_table(table)],
+        "tables": [standings_table(table), paired_table(table), losses_table(lost["all"]), conduct_table(table)],
         "standings": [
             {"name": line.competitor, "scopes": {s: score_of(line, s) for s in line.scores}}
             for line in table.competitors
@@ -67,7 +68,7 @@ def arena(folder: Path) -> dict[str, Any]:
             for p in table.paired
         ],
         "curves": curves(by_name, SCOPES),
-        "losses": losses(by_name),
+        "losses": lost,
         "causes": CAUSES,
     }
 
@@ -180,6 +181,12 @@ def paired_table(table: Standings) -> Table:
         lambda p: words(certainty(p.difference)),
     )
     return Table("paired", "Paired differences", columns, rows)
+
+
+def losses_table(lost: Mapping[str, Mapping[str, float]]) -> Table:
+    columns = [Column("competitor", text=True), *(Column(name) for name in CAUSES.values())]
+    rows = [[words(name), *(number(of[cause], "+.4f") for cause in CAUSES)] for name, of in lost.items()]
+    return Table("losses", "Losses by cause, all seats, as shares of the initial balance", columns, rows)
 
 
 def conduct_table(table: Standings) -> Table:

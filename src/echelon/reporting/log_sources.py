@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from echelon.hrl_xf.arena_world import ArenaResult
 from echelon.hrl_xf.diary import read_diary
@@ -20,10 +20,18 @@ COLLECTION_WORLDS = 2
 _FACTORY = re.compile(r"(\d+)\D*@\d+")
 
 
-def of_collection(folder: Path) -> list[LogSource]:
+class Sources(NamedTuple):
+    """Logs to browse, and what the page must say about the choice."""
+
+    logs: list[LogSource]
+    notes: list[str]
+
+
+def of_collection(folder: Path) -> Sources:
     """The logs of the first worlds."""
     found = []
-    for file in sorted((folder / WORLDS).glob("[0-9]*.json"))[:COLLECTION_WORLDS]:
+    files = sorted((folder / WORLDS).glob("[0-9]*.json"))
+    for file in files[:COLLECTION_WORLDS]:
         result = read_result(file)
         names = {str(row["agent_id"]): str(row["agent_type"]).rpartition(".")[2] for row in result.scores}
         for name in result.log_files:
@@ -32,10 +40,11 @@ def of_collection(folder: Path) -> list[LogSource]:
             except BadLog:
                 continue
             found.append(LogSource(f"world {result.index}", owner, folder / LOGS / name, names.get))
-    return found[:MOST_LOGS]
+    more = len(files) > COLLECTION_WORLDS
+    return _limited(found, [f"These are the first {COLLECTION_WORLDS} of {len(files)} worlds."] if more else [])
 
 
-def of_arena(folder: Path, first: Sequence[str] = ()) -> list[LogSource]:
+def of_arena(folder: Path, first: Sequence[str] = ()) -> Sources:
     """The logs of the focal seats, where the arena kept them, with diaries if there are any; `first` come first."""
     found = []
     place = {name: number for number, name in enumerate(first)}
@@ -47,7 +56,14 @@ def of_arena(folder: Path, first: Sequence[str] = ()) -> list[LogSource]:
             diary = Diary() if seat.diary_file is None else diary_of(folder / seat.diary_file)
             path = folder / seat.log_file
             found.append(LogSource(f"configuration {result.index}", result.competitor, path, seated(result), diary))
-    return found[:MOST_LOGS]
+    return _limited(found, [])
+
+
+def _limited(found: list[LogSource], notes: list[str]) -> Sources:
+    """As many logs as a page can take."""
+    if len(found) > MOST_LOGS:
+        notes = [*notes, f"Of {len(found)} logs the first {MOST_LOGS} can be browsed here."]
+    return Sources(found[:MOST_LOGS], notes)
 
 
 def diary_of(path: Path) -> Diary:

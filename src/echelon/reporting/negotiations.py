@@ -53,25 +53,26 @@ class LogSource:
     diary: Diary = field(default_factory=Diary)
 
 
-def browse(sources: Sequence[LogSource], budget: int) -> dict[str, Any] | None:
-    """The logs as the page shows them, in at most about `budget` bytes; None if there is nothing to show."""
+def browse(sources: Sequence[LogSource], notes: Sequence[str], budget: int) -> dict[str, Any] | None:
+    """The logs as the page shows them, in at most about `budget` bytes; None if there is nothing to show.
+
+    `notes` are what the page must say already; what happens here is added.
+    """
     share = budget // max(1, len(sources))
-    logs, notes, thinned = [], [], 0
+    logs, said, thinned = [], list(notes), 0
     for source in sources:
         try:
             log, left = _log(source, share)
         except LogError as error:
-            notes.append(f"left out {source.path.name}: {error}")
+            said.append(f"left out {source.path.name}: {error}")
             continue
         if log["days"]:
             logs.append(log)
         thinned += left
     if thinned:
-        notes.append(
-            f"To keep the page small, {thinned} days of these logs are left out; the others are spread evenly."
-        )
+        said.append(f"To keep the page small, {thinned} days of these logs are left out; the others are spread evenly.")
     buckets = [f"{first}–{last}" for first, last in BUCKETS.edges]
-    return {"logs": logs, "notes": notes, "buckets": buckets} if logs else None
+    return {"logs": logs, "notes": said, "buckets": buckets} if logs else None
 
 
 def _log(source: LogSource, share: int) -> tuple[dict[str, Any], int]:
