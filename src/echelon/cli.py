@@ -45,7 +45,7 @@ COMMANDS = (
     ),
     Command(
         ("report",),
-        "draw the curves of training runs on one page",
+        "one offline page about runs: standings, losses, negotiations, training curves",
         "echelon.options:ReportOptions",
         "echelon.report:run",
     ),

@@ -6,6 +6,7 @@ import importlib
 import logging
 import os
 import platform
+import shutil
 from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
 from typing import NamedTuple
@@ -25,6 +26,9 @@ _CURES = {
 }
 
 
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+
+
 class Finding(NamedTuple):
     good: bool
     what: str
@@ -34,7 +38,7 @@ class Finding(NamedTuple):
 def run(options: DoctorOptions) -> int:
     """Print every finding; 0 if all is well, 1 if something needs a cure."""
     wrong = 0
-    for part in (versions, machine, executors, agents):
+    for part in (versions, machine, executors, agents, browser):
         for finding in part():
             log.info("%s %s", "ok   " if finding.good else "WRONG", finding.what)
             if not finding.good:
@@ -86,3 +90,10 @@ def agents() -> Iterator[Finding]:
             yield Finding(False, f"agent {name} does not import: {error}", _CURES["scml-agents"])
             continue
         yield Finding(True, f"agent {name} ({importlib.import_module(module).__name__})")
+
+
+def browser() -> Iterator[Finding]:
+    """Nothing needs one to work: without it, only the tests that open the report's page are skipped."""
+    found = next((path for name in BROWSERS if (path := shutil.which(name))), None)
+    what = f"{found} opens the report's page in tests" if found else "none; tests of the report's page are skipped"
+    yield Finding(True, f"Chromium (optional): {what}")

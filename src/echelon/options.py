@@ -11,26 +11,42 @@ import tyro
 
 @dataclass(frozen=True)
 class DemoOptions:
-    """The whole chain, small: a real tournament of real expert agents, recorded, evaluated, and made training data."""
+    """The whole chain in about ten minutes on two cores: a real tournament of real experts, recorded; training data
+    made of it; three layers trained; the agent in the arena; and one page about all of it."""
 
     output_dir: Path = Path("runs/demo")
     """where everything goes; run it again and it goes on where it stopped"""
-    steps: int = 20
-    """days in each world"""
+    steps: int | None = None
+    """days in each world; 50 if not given, 6 with --quick"""
+    quick: tyro.conf.FlagCreatePairsOff[bool] = False
+    """a minute instead of ten: few and short worlds, a word of training; shows that all works, not how well"""
+    parallelism: str = "loky"
+    """serial | loky[:workers or :fraction] | parallel[:workers] | dask[:scheduler address]"""
+
+    def __post_init__(self) -> None:
+        if self.steps is not None and self.steps < 5:
+            raise ValueError(f"--steps {self.steps} is too short: a chain of four levels needs 5 days; use at least 5")
 
 
 @dataclass(frozen=True)
 class ReportOptions:
-    """Draw the curves of training runs (`echelon hrl train`) on one page that opens offline."""
+    """One page about any mix of runs, in one file that opens offline.
+
+    `echelon report arena_runs/arena training_runs/first -o report.html`
+
+    Of an arena: standings with intervals, scores by level, paired differences, balance and stock over the days, where
+    money went, conduct, and negotiations to browse. Of a training run (HRL-XF or HMASD): its curves. Of a collection:
+    standings and negotiations. Of a dataset: its figures.
+    """
 
     runs: tyro.conf.Positional[tuple[Path, ...]]
-    """folders of training runs; several stand below one another, to compare"""
+    """run folders; a folder of runs stands for the runs directly in it"""
     output: Annotated[Path, tyro.conf.arg(aliases=["-o"])] = Path("report.html")
-    """the page"""
+    """the page; its folder is made if there is none"""
 
     def __post_init__(self) -> None:
         if not self.runs:
-            raise ValueError("give at least one run's folder, e.g. `echelon report training_runs/first -o report.html`")
+            raise ValueError("give at least one run's folder, e.g. `echelon report arena_runs/arena -o report.html`")
 
 
 @dataclass(frozen=True)

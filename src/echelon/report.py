@@ -57,6 +57,7 @@ def read_run(run: Run, budget: int) -> dict[str, Any]:
         return collection_data.dataset(run.path)
     if run.kind == "collection":
         return collection_data.collection(run.path) | {
-            "negotiations": browse(log_sources.of_collection(run.path), budget)
+            "negotiations": browse(*log_sources.of_collection(run.path), budget)
         }
-    return arena_data.arena(run.path) | {"negotiations": browse(log_sources.of_arena(run.path), budget)}
+    content = arena_data.arena(run.path)
+    return content | {"negotiations": browse(*log_sources.of_arena(run.path, content["agents"]), budget)}

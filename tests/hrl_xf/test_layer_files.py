@@ -24,6 +24,13 @@ def test_a_file_alone_rebuilds_the_layer(tmp_path: Path) -> None:
         assert torch.equal(again.state_dict()[name], value)
 
 
+def test_equal_layers_are_equal_bytes(tmp_path: Path) -> None:
+    layer = HorizonManagerPPO(horizon=12, channels=(4, 8), hidden=16)
+    files = [save_layer(layer, tmp_path / name, {"data": "x"}).read_bytes() for name in "abc"]
+    assert files[0] == files[1] == files[2]
+    assert (8 + int.from_bytes(files[0][:8], "little")) % 8 == 0
+
+
 def test_names_of_the_guides_are_taken(tmp_path: Path) -> None:
     layer = HorizonManagerPPO(horizon=5, channels=(4, 4), hidden=8)
     path = save_layer(layer, tmp_path / "l2_bc.pt")

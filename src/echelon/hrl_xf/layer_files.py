@@ -61,12 +61,21 @@ def save_layer(layer: Layer, path: str | Path, note: Mapping[str, Any] | None = 
     }
     tensors = {name: t.detach().cpu().contiguous().clone() for name, t in layer.state_dict().items()}
     where.parent.mkdir(parents=True, exist_ok=True)
-    write_atomic(where, to_bytes(tensors, metadata))
+    write_atomic(where, _in_order(to_bytes(tensors, metadata)))
     asked = Path(path)
     if asked != where and asked.suffix in _OLD_SUFFIXES:
         asked.unlink(missing_ok=True)
         asked.symlink_to(where.name)  # scripts that look for the name they gave find it
     return where
+
+
+def _in_order(file: bytes) -> bytes:
+    """The same safetensors file with the header's names in order: equal weights are equal bytes, and one digest."""
+    size = int.from_bytes(file[:8], "little")
+    header = json.loads(file[8 : 8 + size])
+    text = json.dumps({name: dict(sorted(value.items())) for name, value in sorted(header.items())}).encode()
+    text += b" " * (-len(text) % 8)  # tensors begin at a multiple of 8
+    return len(text).to_bytes(8, "little") + text + file[8 + size :]
 
 
 def read_layer(path: str | Path) -> tuple[dict[str, str], dict[str, Tensor]]:

@@ -10,7 +10,7 @@ import msgspec
 
 from echelon.hrl_xf.arena_seat import Losses
 from echelon.hrl_xf.arena_world import WORLDS, ArenaResult, read_result
-from echelon.hrl_xf.standings import SCOPES, Standing, Standings, conduct, standings
+from echelon.hrl_xf.standings import SCOPES, Estimate, Standing, Standings, conduct, standings
 from echelon.reporting.day_curves import curves
 from echelon.reporting.tables import Cell, Column, Table, interval, number, rows_of, words
 from echelon.runtime.files import read_json
@@ -24,6 +24,7 @@ CAUSES = {
     "leftover": "stock left over",
 }
 RESAMPLES = 10_000
+_SEATS = {"each-level": "one on each level", "one": "one, level by level in turn"}
 
 
 def read_results(folder: Path) -> list[ArenaResult]:
@@ -51,12 +52,13 @@ def arena(folder: Path) -> dict[str, Any]:
     by_name: dict[str, list[ArenaResult]] = {line.competitor: [] for line in table.competitors}
     for result in results:
         by_name[result.competitor].append(result)
+    lost = losses(by_name)
     return {
         "facts": facts(folder, results, table),
         "verdicts": verdicts(table),
         "agents": table.agents,
         "competitors": list(by_name),
-        "tables": [standings_table(table), paired_table(table), conduct_table(table)],
+        "tables": [standings_table(table), paired_table(table), losses_table(lost["all"]), conduct_table(table)],
         "standings": [
             {"name": line.competitor, "scopes": {s: score_of(line, s) for s in line.scores}}
             for line in table.competitors
@@ -66,14 +68,15 @@ def arena(folder: Path) -> dict[str, Any]:
             for p in table.paired
         ],
         "curves": curves(by_name, SCOPES),
-        "losses": losses(by_name),
+        "losses": lost,
         "causes": CAUSES,
     }
 
 
 def score_of(line: Standing, scope: Any) -> dict[str, Any]:
     score = line.scores[scope]
-    return msgspec.to_builtins(score.score) | {"worlds": score.worlds, "truncated": score.truncated_mean}
+    estimate: dict[str, Any] = msgspec.to_builtins(score.score)
+    return estimate | {"worlds": score.worlds, "truncated": score.truncated_mean}
 
 
 def facts(folder: Path, results: Sequence[ArenaResult], table: Standings) -> list[tuple[str, str]]:
@@ -84,7 +87,7 @@ def facts(folder: Path, results: Sequence[ArenaResult], table: Standings) -> lis
         ("configurations", f"{played}, {table.complete_worlds} of them played by all"),
         ("worlds played", f"{len(results)}"),
         ("days", f"{days[0]}" if len(days) == 1 else f"{days[0]} to {days[-1]}"),
-        ("competitor's seats", "one on each level" if options["seats"] == "each-level" else "one"),
+        ("competitor's seats", _SEATS[options["seats"]]),
         ("in the other seats", ", ".join(str(options["field"]).split(","))),
         ("seed", str(options["seed"])),
         ("intervals", f"95 %, bootstrap over configurations, {table.resamples:,} resamples"),
@@ -99,15 +102,19 @@ def verdicts(table: Standings) -> list[str]:
         score = table.competitors[names.index(agent)].scores["all"]
         mean = interval(msgspec.to_builtins(score.score)).text
         place = f"{agent} takes place {names.index(agent) + 1} of {len(names)}: mean score {mean}."
-        better, worse, open_ = [], [], []
+        sides: dict[str, list[str]] = {"better": [], "worse": [], "open": []}
         for p in table.paired:
             if p.agent == agent and p.scope == "all":
-                side = better if p.difference.low > 0 else worse if p.difference.high < 0 else open_
-                side.append(f"{p.rival} ({number(p.difference.mean, '+.3f').text})")
-        parts = (("Better than", better), ("worse than", worse), ("not to be told apart from", open_))
-        rest = "; ".join(f"{word} {', '.join(who)}" for word, who in parts if who)
+                sides[certainty(p.difference)].append(f"{p.rival} ({number(p.difference.mean, '+.3f').text})")
+        said_of = {"better": "better than", "worse": "worse than", "open": "not to be told apart from"}
+        rest = "; ".join(f"{said_of[side]} {', '.join(who)}" for side, who in sides.items() if who)
         said.append(place + (f" {rest[0].upper()}{rest[1:]}." if rest else ""))
     return said
+
+
+def certainty(difference: Estimate) -> str:
+    """Whether the interval leaves out 0, and on which side."""
+    return "better" if difference.low > 0 else "worse" if difference.high < 0 else "open"
 
 
 def losses(by_name: Mapping[str, Sequence[ArenaResult]]) -> dict[str, dict[str, dict[str, float]]]:
@@ -171,9 +178,15 @@ def paired_table(table: Standings) -> Table:
         lambda p: number(p.worlds, "d"),
         lambda p: interval(msgspec.to_builtins(p.difference), "+"),
         lambda p: Cell(f"{p.win_rate:.0%}", p.win_rate),
-        lambda p: words("better" if p.difference.low > 0 else "worse" if p.difference.high < 0 else "open"),
+        lambda p: words(certainty(p.difference)),
     )
     return Table("paired", "Paired differences", columns, rows)
+
+
+def losses_table(lost: Mapping[str, Mapping[str, float]]) -> Table:
+    columns = [Column("competitor", text=True), *(Column(name) for name in CAUSES.values())]
+    rows = [[words(name), *(number(of[cause], "+.4f") for cause in CAUSES)] for name, of in lost.items()]
+    return Table("losses", "Losses by cause, all seats, as shares of the initial balance", columns, rows)
 
 
 def conduct_table(table: Standings) -> Table:
@@ -189,6 +202,7 @@ def conduct_table(table: Standings) -> Table:
         Column("unsafe deals", "the same of the pieces in deals"),
         Column("bankrupt", "seats that went bankrupt"),
         Column("errors", "exceptions of the agent or its negotiators"),
+        Column("fallbacks", "how often a layer of LitaAgentHRL failed, so that L1 played"),
         Column("ms / day", "time of the agent's calls, recording included"),
     ]
     rows = rows_of(
@@ -204,6 +218,7 @@ def conduct_table(table: Standings) -> Table:
         lambda line: Cell(f"{line.conduct.unsafe_signed_share:.1%}", line.conduct.unsafe_signed_share),
         lambda line: Cell(f"{line.conduct.bankrupt} of {line.conduct.seats}", line.conduct.bankrupt),
         lambda line: number(line.conduct.exceptions, "d"),
+        lambda line: number(line.conduct.fallbacks, "d"),
         lambda line: number(1000 * line.conduct.seconds_a_day, ".1f"),
     )
     return Table(

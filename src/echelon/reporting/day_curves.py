@@ -13,7 +13,7 @@ from echelon.hrl_xf.arena_world import ArenaResult
 from echelon.reporting.tables import significant
 
 POINTS = 101
-"""Most points of a curve; of longer worlds every so manieth day is shown."""
+"""Most points of a curve; of longer worlds some days are left out."""
 
 MEASURES = {
     "balance": "balance / initial balance",

@@ -2,49 +2,101 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from echelon.hrl_xf.arena_world import ArenaResult
+from echelon.hrl_xf.diary import read_diary
+from echelon.hrl_xf.l1_safety import ANSWERS
 from echelon.hrl_xf.log_files import BadLog, agent_type_of
 from echelon.hrl_xf.world_run import LOGS, WORLDS, read_result
 from echelon.reporting.arena_data import read_results
-from echelon.reporting.negotiations import LogSource
+from echelon.reporting.negotiations import Diary, LogSource
 
 MOST_LOGS = 36
 COLLECTION_WORLDS = 2
+_FACTORY = re.compile(r"(\d+)\D*@\d+")
 
 
-def of_collection(folder: Path) -> list[LogSource]:
+class Sources(NamedTuple):
+    """Logs to browse, and what the page must say about the choice."""
+
+    logs: list[LogSource]
+    notes: list[str]
+
+
+def of_collection(folder: Path) -> Sources:
     """The logs of the first worlds."""
     found = []
-    for file in sorted((folder / WORLDS).glob("[0-9]*.json"))[:COLLECTION_WORLDS]:
+    files = sorted((folder / WORLDS).glob("[0-9]*.json"))
+    for file in files[:COLLECTION_WORLDS]:
         result = read_result(file)
-        partners = {str(row["agent_id"]): str(row["agent_type"]).rpartition(".")[2] for row in result.scores}
+        names = {str(row["agent_id"]): str(row["agent_type"]).rpartition(".")[2] for row in result.scores}
         for name in result.log_files:
             try:
                 owner = agent_type_of(folder / LOGS, name)
             except BadLog:
                 continue
-            found.append(LogSource(f"world {result.index}", owner, folder / LOGS / name, partners))
-    return found[:MOST_LOGS]
+            found.append(LogSource(f"world {result.index}", owner, folder / LOGS / name, names.get))
+    more = len(files) > COLLECTION_WORLDS
+    return _limited(found, [f"These are the first {COLLECTION_WORLDS} of {len(files)} worlds."] if more else [])
 
 
-def of_arena(folder: Path) -> list[LogSource]:
-    """The logs of the focal seats, where the arena kept them."""
+def of_arena(folder: Path, first: Sequence[str] = ()) -> Sources:
+    """The logs of the focal seats, where the arena kept them, with diaries if there are any; `first` come first."""
     found = []
-    for result in read_results(folder):
-        for path in sorted((folder / LOGS).glob(f"{result.index:05d}_{result.competitor}/agent_*.json*")):
-            found.append(LogSource(f"configuration {result.index}", result.competitor, path, seats_of(result)))
-    return found[:MOST_LOGS]
+    place = {name: number for number, name in enumerate(first)}
+    results = read_results(folder)
+    for result in sorted(results, key=lambda r: (r.index, place.get(r.competitor, len(place)), r.competitor)):
+        for seat in result.seats:
+            if seat.log_file is None or not (folder / seat.log_file).exists():
+                continue
+            diary = Diary() if seat.diary_file is None else diary_of(folder / seat.diary_file)
+            path = folder / seat.log_file
+            found.append(LogSource(f"configuration {result.index}", result.competitor, path, seated(result), diary))
+    return _limited(found, [])
 
 
-def seats_of(result: ArenaResult) -> dict[str, str]:
-    """Who plays behind an id: `<factory>@<level>`, where the factory's number leads to its label."""
-    labels = [label or result.competitor for label in result.background]
-    level_of = {seat.seat: seat.level for seat in result.seats}
-    return {
-        f"{i:02d}@{level}": label
-        for i, label in enumerate(labels)
-        for level in range(result.levels + 1)
-        if level_of.get(i, level) == level
-    }
+def _limited(found: list[LogSource], notes: list[str]) -> Sources:
+    """As many logs as a page can take."""
+    if len(found) > MOST_LOGS:
+        notes = [*notes, f"Of {len(found)} logs the first {MOST_LOGS} can be browsed here."]
+    return Sources(found[:MOST_LOGS], notes)
+
+
+def diary_of(path: Path) -> Diary:
+    """What the layers thought; where an agent was asked twice in a round, its last thought is the one that counted."""
+    if not path.exists():
+        return Diary()
+    read = read_diary(path)
+    minds: dict[tuple[int, str, int], dict[str, Any]] = {}
+    last: dict[tuple[int, str], tuple[dict[str, Any], list[int]]] = {}
+    for call in read.calls:
+        for thought in call.threads:
+            side = call.seller if thought.role == "seller" else call.buyer
+            mind: dict[str, Any] = {
+                "alpha": thought.alpha,
+                "ops": thought.ops,
+                "wish": [ANSWERS.index(thought.wish), thought.wish_offer],
+                "kept": thought.wish == thought.answer and thought.wish_offer == thought.answer_offer,
+                "base": None if side is None else side.baseline,
+            }
+            minds[(call.day, thought.partner, thought.round)] = mind
+            last[(call.day, thought.partner)] = mind, [] if side is None else side.safe
+    for mind, safe in last.values():  # a table a thread, not a round: the page is to stay small
+        mind["safe"] = safe
+    return Diary(read.goals, minds)
+
+
+def seated(result: ArenaResult) -> Callable[[str], str | None]:
+    """Who plays behind an id of the world: it begins with the number of the factory."""
+    labels: Sequence[str] = [label or result.competitor for label in result.background]
+
+    def who(partner: str) -> str | None:
+        factory = _FACTORY.fullmatch(partner)
+        number = int(factory[1]) if factory else len(labels)
+        return labels[number] if number < len(labels) else None
+
+    return who

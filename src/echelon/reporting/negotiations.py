@@ -7,7 +7,7 @@ one. A page has room for so many bytes: each log gets an equal share and shows a
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ import numpy as np
 
 from echelon.hrl_xf.arena_seat import safe_quantity
 from echelon.hrl_xf.day_batch import Ints, Ledger, day_batch
+from echelon.hrl_xf.goals import BUCKETS
 from echelon.hrl_xf.l1_safety import L1SafetyLayer
 from echelon.hrl_xf.log_columns import END, LogColumns, columns_of
 from echelon.hrl_xf.log_files import read_log
@@ -36,6 +37,10 @@ class Diary:
     minds: Mind = field(default_factory=dict)
 
 
+def nobody(partner: str) -> str | None:
+    """Where nothing is known about partners."""
+
+
 @dataclass(frozen=True)
 class LogSource:
     """A log to browse."""
@@ -43,29 +48,31 @@ class LogSource:
     world: str
     competitor: str
     path: Path
-    partners: Mapping[str, str] = field(default_factory=dict)
-    """who plays behind an id, where that is known"""
+    who: Callable[[str], str | None] = nobody
+    """who plays behind a partner's id, where that is known"""
     diary: Diary = field(default_factory=Diary)
 
 
-def browse(sources: Sequence[LogSource], budget: int) -> dict[str, Any] | None:
-    """The logs as the page shows them, in at most about `budget` bytes; None if there is nothing to show."""
+def browse(sources: Sequence[LogSource], notes: Sequence[str], budget: int) -> dict[str, Any] | None:
+    """The logs as the page shows them, in at most about `budget` bytes; None if there is nothing to show.
+
+    `notes` are what the page must say already; what happens here is added.
+    """
     share = budget // max(1, len(sources))
-    logs, notes, thinned = [], [], 0
+    logs, said, thinned = [], list(notes), 0
     for source in sources:
         try:
             log, left = _log(source, share)
         except LogError as error:
-            notes.append(f"left out {source.path.name}: {error}")
+            said.append(f"left out {source.path.name}: {error}")
             continue
         if log["days"]:
             logs.append(log)
         thinned += left
     if thinned:
-        notes.append(
-            f"To keep the page small, {thinned} days of these logs are not on it; the days shown are spread evenly."
-        )
-    return {"logs": logs, "notes": notes} if logs else None
+        said.append(f"To keep the page small, {thinned} days of these logs are left out; the others are spread evenly.")
+    buckets = [f"{first}–{last}" for first, last in BUCKETS.edges]
+    return {"logs": logs, "notes": said, "buckets": buckets} if logs else None
 
 
 def _log(source: LogSource, share: int) -> tuple[dict[str, Any], int]:
@@ -75,7 +82,7 @@ def _log(source: LogSource, share: int) -> tuple[dict[str, Any], int]:
     days = days_of(columns, source)
     sizes = [len(msgspec.json.encode(day)) for day in days]
     shown = spread(sizes, share)
-    partners = {day_thread["p"] for i in shown for day_thread in days[i]["threads"]}
+    partners = {thread["p"] for i in shown for thread in days[i]["threads"]}
     first = columns.days[0]
     return {
         "world": source.world,
@@ -85,7 +92,7 @@ def _log(source: LogSource, share: int) -> tuple[dict[str, Any], int]:
         "levels": first.n_products - 1,
         "lines": first.n_lines,
         "n_days": first.n_steps,
-        "partners": {p: source.partners[p] for p in sorted(partners) if p in source.partners},
+        "partners": {p: name for p in sorted(partners) if (name := source.who(p))},
         "days": [days[i] for i in shown],
     }, len(days) - len(shown)
 
@@ -154,14 +161,8 @@ def _steps(columns: LogColumns, minds: Mind) -> list[list[list[Any]]]:
 def _offers(columns: LogColumns, suffix: str) -> Ints:
     """(quantity, absolute day, unit price) of every decision.  # (N, 3)"""
     step = np.array([day.current_step for day in columns.days])[columns.column("day")]
-    found: Ints = np.stack(
-        [
-            columns.column(f"quantity{suffix}"),
-            columns.column(f"ahead{suffix}") + step,
-            columns.column(f"price{suffix}"),
-        ],
-        axis=-1,
-    )
+    quantity, ahead, price = (columns.column(f"{name}{suffix}") for name in ("quantity", "ahead", "price"))
+    found: Ints = np.stack([quantity, ahead + step, price], axis=-1)
     return found
 
 

@@ -17,6 +17,8 @@ _SCRIPTS = (
     "dom.js", "scales.js", "bars.js", "lines.js", "tables.js", "arena.js", "thread.js", "negotiations.js", "curves.js",
     "selftest.js", "main.js",
 )  # fmt: skip
+_WRITTEN = ("tables", "facts", "verdicts", "lines")
+"""Parts that stand in the HTML; the scripts need them no more."""
 
 
 @cache
@@ -37,7 +39,7 @@ def render(title: str, runs: list[dict[str, Any]]) -> bytes:
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    shown = [{k: v for k, v in run.items() if k != "tables"} for run in runs]  # tables are in the HTML already
+    shown = [{k: v for k, v in run.items() if k not in _WRITTEN} for run in runs]
     text = environment.from_string(_asset("page.html.jinja")).render(
         title=title,
         runs=runs,

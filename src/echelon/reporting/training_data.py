@@ -14,7 +14,7 @@ from echelon.runtime.metrics import Series, read_metrics
 from echelon.runtime.rundir import read_config
 
 POINTS = 240
-"""Most points of a curve; of longer ones every so manieth is shown."""
+"""Most points of a curve; of longer ones some are left out."""
 
 HMASD = {
     "Return of an episode": ("Training/Episode_Reward", "Eval/MeanReward"),
@@ -48,6 +48,8 @@ def training(folder: Path) -> dict[str, Any]:
         parts = [part for part in (_rounds(metrics), _others(metrics)) if part["plots"]]
     if not parts:
         raise ValueError(f"{folder} holds no curves: its metrics.jsonl has no whole line")
+    if any(len(series.steps) > POINTS for series in metrics.values()):
+        parts[0]["note"] = f"{parts[0]['note']} Of long curves {POINTS} points are drawn, spread evenly.".strip()
     return {"facts": _facts(folder), "parts": parts}
 
 

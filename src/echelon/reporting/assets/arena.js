@@ -77,6 +77,7 @@ function drawDays(container, run) {
     choice("seats", scopeChoices(Object.keys(scopes)), "all", (value) => { state.scope = value; redraw(); }),
   );
   container.append(legend(lines(), hidden, redraw));
+  if (run.curves.thinned) container.append(h("p", { class: "help" }, `${x.length} days are drawn, spread evenly over the world.`));
 }
 
 function drawLosses(container, run) {

@@ -17,7 +17,8 @@ function drawNegotiations(container, run) {
   const daybook = h("div");
   const threads = h("div", { class: "threads", role: "group", "aria-label": "Negotiations of the day" });
   const detail = h("div");
-  container.append(controls, daybook, h("div", { class: "browser" }, threads, detail));
+  const below = h("div");
+  container.append(controls, daybook, h("div", { class: "browser" }, threads, detail), below);
 
   const ofWorld = () => logs.filter((log) => log.world === state.world);
   const day = () => state.log.days[state.day];
@@ -53,7 +54,7 @@ function drawNegotiations(container, run) {
         (value) => chooseDay(Number(value))),
       h("button", { type: "button", "aria-label": "Day after", disabled: state.day === state.log.days.length - 1, onclick: () => chooseDay(state.day + 1) }, "›"),
     );
-    daybook.replaceChildren(dayBook(day()), goalBook(day()));
+    daybook.replaceChildren(dayBook(day()), goalBook(day(), run.negotiations.buckets));
     showThreads();
   }
 
@@ -64,7 +65,8 @@ function drawNegotiations(container, run) {
     )));
     const thread = day().threads[state.thread];
     detail.replaceChildren();
-    if (thread) drawThread(detail, state.log, day(), thread);
+    below.replaceChildren();
+    if (thread) drawThread(detail, below, state.log, day(), thread);
     else detail.append(h("p", { class: "help" }, "No negotiation on this day."));
   }
 
@@ -94,11 +96,11 @@ function dayBook(day) {
 }
 
 // L2's goal, where a diary tells it: pieces and prices by bucket of days ahead.
-function goalBook(day) {
+function goalBook(day, buckets) {
   if (!day.goal) return "";
-  const text = [0, 1, 2, 3].map((bucket) => {
+  const text = buckets.map((days, bucket) => {
     const [buy, buyAt, sell, sellAt] = day.goal.slice(4 * bucket, 4 * bucket + 4);
-    return h("div", {}, h("span", {}, `bucket ${bucket}: `), `buy ${fixed(buy, 1)} at ${fixed(buyAt, 1)}, sell ${fixed(sell, 1)} at ${fixed(sellAt, 1)}`);
+    return h("div", {}, h("span", {}, `${days} days ahead: `), `buy ${fixed(buy, 1)} at ${fixed(buyAt, 1)}, sell ${fixed(sell, 1)} at ${fixed(sellAt, 1)}`);
   });
   return h("div", { class: "daybook" }, h("div", {}, h("b", {}, "L2’s goal")), text);
 }

@@ -1,11 +1,8 @@
-"""`echelon doctor` and `echelon demo` as a newcomer runs them."""
+"""`echelon doctor` as a newcomer runs it."""
 
 from __future__ import annotations
 
 import logging
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
@@ -31,15 +28,3 @@ def test_doctor_names_the_cure(caplog: pytest.LogCaptureFixture, monkeypatch: py
     assert code == 1
     assert "WRONG agent LostAgent does not import" in caplog.text
     assert "cure: pip install --no-deps scml-agents==0.5.2" in caplog.text
-
-
-def test_the_demo_runs_and_runs_again(tmp_path: Path) -> None:
-    arguments = [sys.executable, "-m", "echelon.cli", "demo", "--output-dir", "demo", "--steps", "5"]
-    first = subprocess.run(arguments, cwd=tmp_path, capture_output=True, text=True, timeout=300)
-    assert first.returncode == 0, first.stderr
-    assert "18 of 18 worlds" in first.stdout
-    assert "PenguinAgent: 18 worlds of 3 configurations" in first.stdout
-    assert (tmp_path / "demo" / "dataset" / "dataset.html").stat().st_size > 10_000
-    again = subprocess.run(arguments, cwd=tmp_path, capture_output=True, text=True, timeout=300)
-    assert again.returncode == 0, again.stderr
-    assert "0 worlds to play (18 of 18 are there already)" in again.stdout
