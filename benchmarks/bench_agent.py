@@ -47,7 +47,7 @@ class Stopwatch:
                 self.threads.append(len(questions))
             return answers
 
-        DayPlay.answer = answer  # type: ignore[method-assign]
+        DayPlay.answer = answer  # type: ignore[method-assign, assignment]
 
     def clear(self) -> None:
         for times in (self.wall, self.cpu, self.threads):

@@ -121,6 +121,6 @@ def test_a_thread_that_was_answered_along_with_others_tells_their_moment() -> No
     """PenguinAgent was seen to answer a silent thread in another's round 11, and the thread's own round 5 after it."""
     log = log_of(PENGUIN_FIRST)
     change("decision", opens, round=11)(log)
-    silent = log.entries[first(log, "decision", opens)].data
+    silent: Any = log.entries[first(log, "decision", opens)].data
     first(log, "decision", lambda d: d.mechanism_id == silent.mechanism_id and d.offer is not None and d.round < 11)
     assert len(columns_of(log).decisions) == log.stats.decisions
