@@ -83,8 +83,8 @@ class L3Actions:
 class TemporalDecisionTransformer(Layer):
     """History trunk, context fused at the read-out, four heads.
 
-    The default size is where validation stops improving (`benchmarks/size_curve.py`, docs/results.md): 6,000 / 14,000 /
-    46,000 / 112,000 / 284,000 parameters gave a loss of 2.10 / 2.08 / 1.96 / 1.95 / 2.00.
+    Validation stops improving at 46,000 to 112,000 parameters (`benchmarks/size_curve.py`, docs/results.md): 6,000 /
+    14,000 / 46,000 / 112,000 / 284,000 gave a loss of 2.10 / 2.08 / 1.96 / 1.95 / 2.00.
     """
 
     def __init__(
