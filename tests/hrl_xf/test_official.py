@@ -54,6 +54,9 @@ def test_arguments_and_shields_reach_the_seats_and_scores_go_by_label() -> None:
     assert {label for label, _ in seats} == labels
     assert set(seats.values()) == {1}, "each in each of the three seats once"
     assert len({factory for _, factory in seats}) == 3
+    for planned in worlds:
+        levels = Counter(planned.config["world_params"]["agent_processes"])
+        assert min(levels.values()) >= 4, "as anac2024_std asks; the generator alone would be content with 2"
     world = play(worlds[0], ())
     who = dict(zip(worlds[0].labels, world.non_system_agents, strict=True))
     assert {label: who[label].adapted_object.greed for label in ("mild", "v1.5")} == {"mild": 0.1, "v1.5": 0.9}

@@ -21,7 +21,7 @@ from negmas.helpers.numeric import truncated_mean
 from echelon.hrl_xf.agent_specs import AgentSpec, SpecError
 from echelon.hrl_xf.arena_competitors import check_agent, competitors_of
 from echelon.hrl_xf.arena_options import CompeteOptions
-from echelon.hrl_xf.arena_plan import COMPETITORS
+from echelon.hrl_xf.arena_plan import COMPETITORS, FACTORIES_PER_LEVEL
 from echelon.hrl_xf.collect import announce, open_plan, play_missing, report
 from echelon.hrl_xf.evaluation_tables import write_tables
 from echelon.hrl_xf.standings import Estimate, bootstrap
@@ -123,6 +123,7 @@ def plan_of(saved: Mapping[str, Any]) -> TournamentPlan:
         seed=saved["seed"],
         labels=tuple(spec.label for spec in specs),
         params=tuple(dict(spec.params) for spec in specs),
+        min_factories_per_level=FACTORIES_PER_LEVEL,
     )
 
 

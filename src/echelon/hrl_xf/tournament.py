@@ -23,6 +23,8 @@ from echelon.hrl_xf.roster import ROSTER
 from echelon.runtime.seeding import seed_everything, task_seed
 
 Config = dict[str, Any]
+_ADDED_LATER = ("labels", "params", "min_factories_per_level")
+"""Parts of a plan that count in its fingerprint only where they are used: older collections do not have them."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,8 @@ class TournamentPlan:
     """how results call the competitors; by their classes if not given"""
     params: tuple[Mapping[str, Any], ...] = ()
     """constructor arguments of each competitor; none if not given"""
+    min_factories_per_level: int | None = None
+    """the generator's own (2) if not given; anac2024_std asks for 4"""
 
     def __post_init__(self) -> None:
         for name in ("labels", "params"):
@@ -113,7 +117,8 @@ def plan_worlds(plan: TournamentPlan) -> tuple[list[PlannedWorld], dict[str, Any
         assigned.extend(worlds)
         return worlds
 
-    days = {} if plan.steps is None else {"n_steps": plan.steps}
+    shape = {"n_steps": plan.steps, "min_factories_per_level": plan.min_factories_per_level}
+    given = {name: value for name, value in shape.items() if value is not None}
     seed_everything(task_seed(plan.seed, "tournament"))
     with tempfile.TemporaryDirectory(prefix="echelon-plan-") as scratch:
         path = create_tournament(
@@ -133,7 +138,7 @@ def plan_worlds(plan: TournamentPlan) -> tuple[list[PlannedWorld], dict[str, Any
             compact=True,
             publish_exogenous_summary=True,
             publish_trading_prices=True,
-            **days,
+            **given,
         )
         params = json.loads((Path(path) / "params.json").read_text())
     params.pop("tournament_path")
@@ -185,6 +190,6 @@ def fingerprint(plan: TournamentPlan, worlds: list[PlannedWorld]) -> str:
     """Changes when the plan would play other worlds, be it by other options or by another scml."""
     exact = {w.config_id: w.config["world_params"]["__exact_params"] for w in worlds}
     worth = {name: {k: v for k, v in params.items() if k != "name"} for name, params in exact.items()}
-    decides = {name: value for name, value in asdict(plan).items() if name not in ("labels", "params") or value}
+    decides = {name: value for name, value in asdict(plan).items() if name not in _ADDED_LATER or value}
     shape = {"plan": decides, "worlds": [world.summary() for world in worlds], "configurations": worth}
     return hashlib.sha256(json.dumps(shape, sort_keys=True, default=str).encode()).hexdigest()
