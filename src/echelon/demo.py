@@ -47,8 +47,8 @@ class Scale:
 
 
 FULL = Scale(
-    configs=8, experts=2, steps=50, epochs=(40, 20, 10), worlds=15, field="top-2025:2,top-2024:2",
-    minutes=("about 2 minutes", "seconds", "about a minute", "about 4 minutes", "seconds"),
+    configs=12, experts=2, steps=50, epochs=(40, 20, 10), worlds=30, field="top-2025:2,top-2024:2",
+    minutes=("about 3 minutes", "seconds", "about a minute", "about 5 minutes", "seconds"),
 )  # fmt: skip
 QUICK = Scale(
     configs=3, experts=1, steps=6, epochs=(2, 1, 1), worlds=2, field="PenguinAgent,SyncRandomStdAgent",

@@ -17,8 +17,9 @@ function explain(node, row, lines) {
 // rows: {label, mean, low, high, colour, strong, pale, note}; options: kind "bar" | "dot", origin, label, signed, domain.
 function whiskerChart(width, rows, options) {
   const { kind = "bar", origin = 0, label = "", signed = false } = options;
-  const room = options.room ?? labelRoom(rows.map((row) => row.label), width);
-  const side = options.values === false ? 16 : signed ? 172 : 150;
+  const values = options.values !== false && width > 520; // where there is no room, the tooltip says them
+  const room = labelRoom(rows.map((row) => row.label), width, values ? 0.34 : 0.46);
+  const side = values ? (signed ? 172 : 150) : 16;
   const height = rows.length * ROW + 48;
   const domain = options.domain ?? extent(rows.flatMap((row) => [row.low, row.high, row.mean]), [origin]);
   const X = linear(domain[0], domain[1], room, width - side);
@@ -43,7 +44,7 @@ function whiskerChart(width, rows, options) {
     const text = `${digits[0]} [${digits[1]}, ${digits[2]}]`;
     explain(group, row, [text, ...(row.note ? [row.note] : [])]);
     root.append(rowLabel(row, room, y), group);
-    if (options.values !== false) root.append(s("text", { class: "value", x: width - side + 12, y: y + 4 }, text));
+    if (values) root.append(s("text", { class: "value", x: width - side + 12, y: y + 4 }, text));
   });
   return root;
 }

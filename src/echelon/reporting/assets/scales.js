@@ -76,9 +76,9 @@ function yAxis(Y, domain, left, right, { label = "", count = 5, format = short, 
 }
 
 // Room for the longest of these labels, within reason.
-function labelRoom(labels, width) {
+function labelRoom(labels, width, share = 0.34) {
   const longest = labels.reduce((most, label) => Math.max(most, label.length), 4);
-  return Math.min(longest * 7.6 + 14, width * 0.34);
+  return Math.min(longest * 7.6 + 14, width * share);
 }
 
 function cut(label, room) {
