@@ -286,7 +286,7 @@ class Disturbed(LitaAgentHRL):
 
 def test_calls_at_odd_moments_do_no_harm() -> None:
     with listening() as heard:
-        world = play([variant(Disturbed), "PenguinAgent", "RandomStdAgent"], n_steps=5, levels=2)
+        world = play([variant(Disturbed), "PenguinAgent", "RandomStdAgent"], n_steps=12, levels=2)
     assert_sound(world)
     assert assert_safe(heard, world).answers > 20
     assert signed_by_ours(world)
