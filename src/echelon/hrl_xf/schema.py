@@ -65,8 +65,8 @@ class Commitments(Record, frozen=True, gc=False):
     Receivables: list[float]
 
     def __post_init__(self) -> None:
-        lengths = {len(self.Q_in), len(self.Q_out), len(self.Payables), len(self.Receivables)}
-        if len(lengths) != 1:
+        if not len(self.Q_in) == len(self.Q_out) == len(self.Payables) == len(self.Receivables):
+            lengths = {len(self.Q_in), len(self.Q_out), len(self.Payables), len(self.Receivables)}
             raise ValueError(f"commitments must have one length, got {sorted(lengths)}")
 
 
