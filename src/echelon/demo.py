@@ -13,7 +13,6 @@ from pathlib import Path
 
 from echelon import report
 from echelon.hrl_xf import collect, compete, dataset_command, train_command
-from echelon.hrl_xf.agent_layers import BUNDLED, FILES
 from echelon.hrl_xf.arena_options import CompeteOptions
 from echelon.hrl_xf.options import CollectOptions, DatasetOptions, TrainOptions
 from echelon.hrl_xf.world_folder import EXIT_SOME_FAILED
@@ -152,7 +151,5 @@ def run(options: DemoOptions) -> int:
 
 
 def competitors(training: Path) -> tuple[str, ...]:
-    """The agent with the weights just trained, and with the bundled ones if the package has them."""
-    just_trained = f"just-trained=LitaAgentHRL:{training}"
-    there = all(any((BUNDLED / f"{stem}.safetensors").exists() for stem in stems) for stems in FILES.values())
-    return (just_trained, "bundled=LitaAgentHRL") if there else (just_trained,)
+    """The agent with the weights just trained, and with the bundled ones."""
+    return f"just-trained=LitaAgentHRL:{training}", "bundled=LitaAgentHRL"

@@ -9,11 +9,12 @@ import pytest
 import torch
 
 from echelon.hrl_xf.agent import LitaAgentHRL
-from echelon.hrl_xf.agent_layers import BUNDLED, choose_layers, layer_in, plain_layers
+from echelon.hrl_xf.agent_layers import choose_layers, plain_layers
 from echelon.hrl_xf.l2_manager import HeuristicManager, HorizonManagerPPO
 from echelon.hrl_xf.l3_executor import BaselineExecutor, HeuristicExecutor, TemporalDecisionTransformer
 from echelon.hrl_xf.l4_coordinator import GlobalCoordinator, HeuristicCoordinator
 from echelon.hrl_xf.layer_files import save_layer
+from echelon.hrl_xf.weight_files import BUNDLED, layer_in
 
 
 def test_without_arguments_it_plays_with_the_weights_of_the_package() -> None:
@@ -93,7 +94,7 @@ def test_a_file_is_read_once_and_again_when_it_changes(run: Path) -> None:
 def test_what_is_not_there_is_named_with_the_cure(tmp_path: Path, run: Path) -> None:
     empty = tmp_path / "empty"
     empty.mkdir()
-    with pytest.raises(FileNotFoundError, match=r"no l3_awr.safetensors or l3_bc.safetensors; .* l3='heuristic'"):
+    with pytest.raises(FileNotFoundError, match=r"no l3_awr.safetensors or l3_bc.safetensors; .* l3=heuristic"):
         choose_layers("heuristic", empty, "heuristic")
     with pytest.raises(FileNotFoundError, match=r"nothing_here.safetensors does not exist"):
         LitaAgentHRL(l2_model_path=str(tmp_path / "nothing_here"))

@@ -16,7 +16,6 @@ import pytest
 import torch
 
 from echelon.hrl_xf.agent import LitaAgentHRL
-from echelon.hrl_xf.agent_layers import BUNDLED, layer_in
 from echelon.hrl_xf.batches import alphas_of
 from echelon.hrl_xf.data_pipeline import load_tournament_data, open_tournament
 from echelon.hrl_xf.day_play import Decided
@@ -28,6 +27,7 @@ from echelon.hrl_xf.l4_samples import L4Dataset
 from echelon.hrl_xf.samples import MicroDataset
 from echelon.hrl_xf.schema import encode_log
 from echelon.hrl_xf.tournament_data import TournamentData
+from echelon.hrl_xf.weight_files import BUNDLED, layer_in
 from tests.hrl_xf.agent_cases import log_of, ours, play, variant
 from tests.hrl_xf.day_examples import same_bits
 from tests.hrl_xf.l3_examples import wild

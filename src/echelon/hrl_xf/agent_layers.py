@@ -13,25 +13,13 @@ from echelon.hrl_xf.l2_manager import GoalMaker, HeuristicManager, HorizonManage
 from echelon.hrl_xf.l3_executor import BaselineExecutor, HeuristicExecutor, TemporalDecisionTransformer
 from echelon.hrl_xf.l4_coordinator import GlobalCoordinator, HeuristicCoordinator
 from echelon.hrl_xf.layer_files import Layer, layer_path, load_layer
+from echelon.hrl_xf.weight_files import BUNDLED, layer_in
 
 L2Choice = Literal["bundled", "heuristic"] | str | Path | GoalMaker
 L3Choice = Literal["bundled", "heuristic", "l1"] | str | Path | Executor
 L4Choice = Literal["bundled", "heuristic"] | str | Path | Coordinator
 
-BUNDLED = Path(__file__).parent / "weights"
-FILES = {"l2": ("l2_bc",), "l3": ("l3_awr", "l3_bc"), "l4": ("l4_distill",)}
-"""What the files of a training run are called, the better one first."""
-
 L = TypeVar("L", bound=Layer)
-
-
-def layer_in(folder: Path, name: Literal["l2", "l3", "l4"]) -> Path:
-    """The file of a layer in a training run or among the bundled weights."""
-    found = [folder / f"{stem}.safetensors" for stem in FILES[name] if (folder / f"{stem}.safetensors").exists()]
-    if not found:
-        wanted = " or ".join(f"{stem}.safetensors" for stem in FILES[name])
-        raise FileNotFoundError(f"{folder} has no {wanted}; train {name} there, or choose {name}='heuristic'")
-    return found[0]
 
 
 def choose_layers(l2: L2Choice, l3: L3Choice, l4: L4Choice) -> Layers:

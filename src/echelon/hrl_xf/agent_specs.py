@@ -23,16 +23,13 @@ from pathlib import Path
 from typing import Any
 
 from echelon.hrl_xf import roster
+from echelon.hrl_xf.weight_files import BUNDLED, STEMS, layer_in
 
 HRL_AGENT = "LitaAgentHRL"
-_OWN = {HRL_AGENT: "echelon.hrl_xf.agent"}
 _LABEL = re.compile(r"([^=:(),/]+)=(.*)", re.DOTALL)
 _SHIELDED = re.compile(r"shielded\((.*)\)(?::(.*))?", re.DOTALL)
 _GROUPS = {"top-2025": roster.TOP_2025, "top-2024": roster.TOP_2024, "baselines": roster.BASELINES}
-_LAYERS = {"l2": ("l2_bc",), "l3": ("l3_awr", "l3_bc"), "l4": ("l4_distill",)}
-"""A layer's weights in a training run, the preferred ones first."""
 _NO_FILES = ("bundled", "heuristic", "l1")
-BUNDLED = Path(__file__).parent / "weights"
 
 
 class SpecError(ValueError):
@@ -139,8 +136,6 @@ def add(found: dict[str, AgentSpec], spec: AgentSpec) -> None:
 def _split(text: str) -> tuple[str, str, str]:
     """(module, class, arguments) of `AGENT[:ARGUMENTS]`."""
     head, _, rest = text.partition(":")
-    if head in _OWN:
-        return _OWN[head], head, rest
     if head in roster.ROSTER:
         return roster.ROSTER[head], head, rest
     if "." not in head:
@@ -171,7 +166,7 @@ def _params(agent: str, arguments: str, text: str) -> dict[str, Any]:
         raise SpecError(
             f"{text!r}: only {HRL_AGENT} is made from a training run; write key=value arguments for {agent}"
         )
-    files = {k for k, v in params.items() if k.endswith("_path") or (k in _LAYERS and v not in _NO_FILES)}
+    files = {k for k, v in params.items() if k.endswith("_path") or (k in STEMS and v not in _NO_FILES)}
     return {k: str(Path(v).absolute()) if k in files else v for k, v in params.items()}
 
 
@@ -179,25 +174,18 @@ def _layers_of(run: Path, given: Mapping[str, Any]) -> dict[str, str]:
     """Weights of a training run for the layers that are not given otherwise."""
     if not run.is_dir():
         raise SpecError(f"{run} is no folder; give the --output-dir of `echelon hrl train`")
-    paths = {}
-    for layer, stems in _LAYERS.items():
-        if layer in given or f"{layer}_model_path" in given:
-            continue
-        there = [run / f"{stem}.safetensors" for stem in stems if (run / f"{stem}.safetensors").exists()]
-        if not there:
-            raise SpecError(
-                f"{run} holds no {' or '.join(stems)}.safetensors; train the layer, or say what plays in its place: "
-                f"{HRL_AGENT}:run={run},{layer}=heuristic"
-            )
-        paths[f"{layer}_model_path"] = str(there[0])
-    return paths
+    others = [layer for layer in STEMS if layer not in given and f"{layer}_model_path" not in given]
+    try:
+        return {f"{layer}_model_path": str(layer_in(run, layer)) for layer in others}
+    except FileNotFoundError as error:
+        raise SpecError(str(error)) from error
 
 
 def _bundled(params: Mapping[str, Any]) -> dict[str, Path]:
     """The bundled weights that these arguments leave in use."""
     return {
-        layer: next((path for stem in stems if (path := BUNDLED / f"{stem}.safetensors").exists()), BUNDLED)
-        for layer, stems in _LAYERS.items()
+        layer: layer_in(BUNDLED, layer)
+        for layer in STEMS
         if params.get(layer, "bundled") == "bundled" and f"{layer}_model_path" not in params
     }
 
