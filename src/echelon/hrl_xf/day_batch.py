@@ -160,6 +160,10 @@ class DayBatch:
         days_left = (self.n_steps - self.current_step)[:, None] - np.arange(self.H + 1)
         return self.n_lines[:, None] * np.maximum(0.0, days_left)
 
+    def without_offers(self) -> DayBatch:
+        """The same days as L1 sees them; carrying offers along for each decision would cost most of its time."""
+        return replace(self, offers=self.offers.where(np.zeros(len(self.offers.row), np.bool_)))
+
     def take(self, rows: Ints) -> DayBatch:
         """The days of `rows`, in that order, repeated as often as they stand there."""
         arrays = {f.name: getattr(self, f.name)[rows] for f in fields(self)[:-1]}

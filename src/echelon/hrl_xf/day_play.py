@@ -11,7 +11,7 @@ deals signed since, and the offers that were really exchanged.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
@@ -30,7 +30,7 @@ from echelon.hrl_xf.l4_features import ThreadStates, global_features, thread_fea
 from echelon.hrl_xf.reservation import NOTHING, Reservations, Wish
 from echelon.hrl_xf.schema import DayState, Offer, Role
 from echelon.hrl_xf.state_builder import StateBuilder, role_one_hot
-from echelon.hrl_xf.thread_tables import others_in_sight
+from echelon.hrl_xf.thread_tables import others_in_sight, tokens_of
 
 Array = NDArray[np.float32]
 
@@ -134,7 +134,7 @@ class DayPlay:
         self.step, self.layers, self.layer = state.current_step, layers, layer
         days = day_batch([state], layer.horizon)
         self.features = StateBuilder(layer.horizon).build(days)
-        self.day = replace(days, offers=days.offers.where(np.zeros(len(days.offers.row), np.bool_)))
+        self.day = days.without_offers()
         goal = np.asarray(layers.l2.goals_of_days(days), np.float32)
         if goal.shape != (1, GOAL_SIZE) or not np.isfinite(goal).all():
             raise BadLayerError(f"L2 gave a goal of shape {goal.shape}; it must be (1, {GOAL_SIZE}) and finite")
@@ -293,9 +293,7 @@ class DayPlay:
 
     def _tokens(self, offers: Ints, seller: Bools) -> Array:  # (n, 4) quantity, unit price, days ahead, mine
         issues = np.where(seller[:, None], self.day.sell_issues, self.day.buy_issues)
-        low, high = issues[:, 4], issues[:, 5]
-        ratio = np.divide(offers[:, 1] - low, high - low, out=np.zeros(len(offers)), where=high > low)
-        return np.stack([offers[:, 0], ratio, offers[:, 2], offers[:, 3]], axis=-1).astype(np.float32)
+        return tokens_of(offers[:, :3], offers[:, 3] == 1, issues[:, 4], issues[:, 5])
 
     def _wishes(self, asked: Sequence[Question], actions: L3Actions) -> list[Wish]:
         """L3's choices as answers. Whatever can be clipped is left to L1; what is no answer at all is an error."""

@@ -22,7 +22,6 @@ target for L3 (the agent makes it anew in each call of the day, and no partner e
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from itertools import chain
 from operator import attrgetter
 from typing import Any
@@ -72,11 +71,6 @@ def build_tables(logs: Sequence[LogColumns], partners: dict[str, int], horizon: 
     put_decisions(tables, layer, sides, legal, kept, first_ledger)
     put_sets(tables, kept)
     return tables
-
-
-def _without_offers(days: DayBatch) -> DayBatch:
-    """L1 does not look at offers; carrying them along for each decision would cost most of its time."""
-    return replace(days, offers=days.offers.where(np.zeros(len(days.offers.row), np.bool_)))
 
 
 def _decided(logs: Sequence[LogColumns], counts: Ints) -> Decided:
@@ -147,7 +141,7 @@ def _put_ledgers(
     """Limits and baselines after each deal; returns L1's view and its legal offers, buyer and seller in turn."""
     width = int(min(days.horizon.max(initial=0), days.H)) + 1  # beyond it nothing can be agreed
     day = np.repeat(np.arange(len(days)), np.diff(np.append(first_ledger, len(ledgers.step))))
-    of_ledger = _without_offers(days).take(day)
+    of_ledger = days.without_offers().take(day)
     limits = layer.limits(of_ledger, ledgers)
     twice = np.repeat(np.arange(len(day)), 2)
     sides = layer.compute(of_ledger.take(twice), None, np.tile([False, True], len(day)), limits=limits.take(twice))

@@ -17,7 +17,7 @@ from echelon.hrl_xf.l1_safety import BUY_AT, SELL_AT
 from echelon.hrl_xf.sample_builder import relative_issues
 from echelon.hrl_xf.shards import Store, ranges
 from echelon.hrl_xf.state_builder import DayFeatures, StateBuilder
-from echelon.hrl_xf.thread_tables import unpack_answer
+from echelon.hrl_xf.thread_tables import tokens_of, unpack_answer
 
 _OF_LOG = (
     "n_steps", "n_lines", "initial_balance", "horizon", "production_cost", "my_input_product", "my_output_product",
@@ -110,8 +110,7 @@ class SampleTables:
         offer = np.stack([take(f"token.{name}", entry) for name in ("quantity", "price", "ahead")], axis=-1)
         low, high = np.repeat(self._issues(rows)[:, 4:], count, axis=0).T
         tokens = np.zeros((len(rows), L, 4), np.float32)
-        ratio = np.divide(offer[:, 1] - low, high - low, out=np.zeros(len(entry)), where=high > low)
-        tokens[mask] = np.stack([offer[:, 0], ratio, offer[:, 2], take("token.mine", entry)], axis=-1)
+        tokens[mask] = tokens_of(offer, take("token.mine", entry) == 1, low, high)
         last = np.zeros((len(rows), L, 3), np.int64)
         last[mask] = offer
         return Threads(tokens, mask, last)

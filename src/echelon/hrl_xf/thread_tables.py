@@ -171,6 +171,13 @@ def _others(kept: Decided) -> Ints:
     return others_in_sight(group, kept.seller == 1, kept.on_table == 1, kept.quantity_seen, kept.price_seen)
 
 
+def tokens_of(offers: Ints, mine: Bools, low: Ints, high: Ints) -> NDArray[np.float32]:
+    """Offers (quantity, unit price, days ahead) as L3 hears them: prices as a ratio of the issue's range.  # (M, 4)"""
+    quantity, price, ahead = offers.T
+    ratio = np.divide(price - low, high - low, out=np.zeros(len(offers)), where=high > low)
+    return np.stack([quantity, ratio, ahead, mine], axis=-1).astype(np.float32)
+
+
 def others_in_sight(group: Ints, seller: Bools, on_table: Bools, quantity: Ints, price: Ints) -> Ints:
     """The other threads of a group (a call and side): how many have an offer, their quantity, rank.  # (N, 3)
 
