@@ -12,7 +12,6 @@ import pytest
 import torch
 from negmas import ResponseType
 from negmas.sao import SAOMechanism
-from scml.std import SCML2024StdWorld
 
 from echelon.hrl_xf.agent import LitaAgentHRL
 from echelon.hrl_xf.l1_safety import ACCEPT, END, REJECT
@@ -24,6 +23,7 @@ from echelon.hrl_xf.roster import agent_class
 from echelon.hrl_xf.schema import AgentLog, DailyStatusEntry, DayState, Offer, Role
 from echelon.hrl_xf.tracker import attach
 from echelon.runtime.seeding import seed_everything
+from tests.hrl_xf.conftest import stock_world
 from tests.hrl_xf.day_examples import reference
 
 L1_ALONE: Mapping[str, Any] = {"l2": "heuristic", "l3": "l1", "l4": "heuristic"}
@@ -49,18 +49,8 @@ def play(
     **settings: Any,
 ) -> Any:
     """A world that has been played by these agents, one a factory, repeated as needed; ours are tracked."""
-    seed_everything(seed)
-    n = levels * per_level
     types = [agent_class(a) if isinstance(a, str) else a for a in agents]
-    config = SCML2024StdWorld.generate(
-        agent_types=[types[i % len(types)] for i in range(n)],
-        agent_processes=[i // per_level for i in range(n)],
-        n_processes=levels,
-        n_steps=n_steps,
-        random_agent_types=False,
-        **settings,
-    )
-    world = cls(**config)
+    world = stock_world(types, seed=seed, n_steps=n_steps, levels=levels, per_level=per_level, cls=cls, **settings)
     attach(world, {kind.__name__ for kind in types if issubclass(kind, LitaAgentHRL)})
     seed_everything(seed)
     world.run()

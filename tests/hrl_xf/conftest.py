@@ -17,9 +17,16 @@ MakeWorld = Callable[..., World]
 
 
 def stock_world(
-    agents: Sequence[str | type[Any]], *, seed: int = 1, n_steps: int = 8, levels: int = 2, per_level: int = 3
+    agents: Sequence[str | type[Any]],
+    *,
+    seed: int = 1,
+    n_steps: int = 8,
+    levels: int = 2,
+    per_level: int = 3,
+    cls: type[Any] = SCML2024StdWorld,
+    **settings: Any,
 ) -> World:
-    """A stock scml world with the given agents in order, one a factory, repeated as needed."""
+    """A world, scml's own if no other `cls` is given, with the agents in order, one a factory, repeated as needed."""
     random.seed(seed)
     np.random.seed(seed)
     n = levels * per_level
@@ -30,8 +37,9 @@ def stock_world(
         n_processes=levels,
         n_steps=n_steps,
         random_agent_types=False,
+        **settings,
     )
-    world = SCML2024StdWorld(**config)
+    world = cls(**config)
     random.seed(seed)
     np.random.seed(seed)
     return world
