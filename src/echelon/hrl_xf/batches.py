@@ -23,6 +23,7 @@ from echelon.hrl_xf.l3_situation import Mode, Situation
 from echelon.hrl_xf.l4_samples import L4Dataset
 from echelon.hrl_xf.rewards import phases_of, rewards_of
 from echelon.hrl_xf.samples import MacroDataset, MicroDataset
+from echelon.hrl_xf.teachers import answers_to_learn, goals_to_learn
 from echelon.hrl_xf.tournament_data import TournamentData
 
 IN_MEMORY = 2_000_000
@@ -88,7 +89,8 @@ class L2Source:
 
     def _make(self, at: Ints) -> L2Rows:
         b = self._data.batch(at)
-        return L2Rows(*map(torch.as_tensor, (b.x_static, b.X_temporal, b.x_role, b.spot, b.goal, b.goal_mask)))
+        goal = goals_to_learn(self._data, at, b.goal)
+        return L2Rows(*map(torch.as_tensor, (b.x_static, b.X_temporal, b.x_role, b.spot, goal, b.goal_mask)))
 
     def load(self, at: Ints) -> L2Rows:
         if self._narrow is None:
@@ -177,9 +179,8 @@ class L3Source:
         s = Situation.of_batch(b, self._alpha[self._data.rows[at]])
         x = L3Inputs.of(s, self._mode)
         to = torch.as_tensor
-        op = to(b.op)
-        offer = to(b.offer_base[:, :2] + np.stack([b.delta_q, b.delta_p], axis=-1))
-        day, dq, dp = to(b.time_label), offer[:, 0] - x.legal.first_q, offer[:, 1] - x.legal.first_p
+        op, offer = answers_to_learn(self._data.data.teacher, b, s)
+        day, dq, dp = offer[:, 2], offer[:, 0] - x.legal.first_q, offer[:, 1] - x.legal.first_p
         known = (op == REJECT) & (day >= 0) & (dq >= 0) & (dq < Q_SIZE) & (dp >= 0) & (dp < P_SIZE)
         day, dq, dp = (v.masked_fill(~known, 0) for v in (day, dq, dp))
         known &= _at(x.legal.day, day) & _at(x.legal.quantities(day, Q_SIZE)[1], dq)

@@ -57,15 +57,16 @@ class L3Inputs:
     seen: Tensor  # (N, 3)
     own: Tensor  # (N, 3)
     need: Tensor  # (N,) pieces of the goal still open on this side, rounded
+    share: Tensor  # (N,) what α gives the thread of them, at least one piece
     price_range: Tensor  # (N, 2)
     legal: Legal
 
     @classmethod
     def of(cls, s: Situation, mode: Mode) -> L3Inputs:
         need = s.open_goal[np.arange(len(s)), :, s.seller.astype(np.int64)].sum(axis=1).round().astype(np.int64)
-        arrays = (context_of(s), s.l1_op, s.offer_base, s.seen, s.own, need, s.issues[:, 4:])
-        context, l1_op, base, seen, own, wanted, prices = (torch.as_tensor(a) for a in arrays)
-        return cls(context, l1_op, base, seen, own, wanted, prices, legal_of(s, mode, Q_SIZE, P_SIZE))
+        share = np.maximum(np.ceil(need * s.alpha.astype(np.float64)), 1.0).astype(np.int64)
+        arrays = (context_of(s), s.l1_op, s.offer_base, s.seen, s.own, need, share, s.issues[:, 4:])
+        return cls(*(torch.as_tensor(a) for a in arrays), legal=legal_of(s, mode, Q_SIZE, P_SIZE))
 
 
 @dataclass(frozen=True)
@@ -115,7 +116,7 @@ class TemporalDecisionTransformer(Layer):
         self.q_hidden, self.p_hidden = nn.Linear(hidden, hidden // 2), nn.Linear(hidden, hidden // 2)
         self.q_day, self.p_day = nn.Embedding(horizon + 1, hidden // 2), nn.Embedding(horizon + 1, hidden // 2)
         self.p_quantity = nn.Linear(1, hidden // 2)
-        self.q_head = nn.Linear(hidden // 2, Q_SIZE + _PIECES + 4)
+        self.q_head = nn.Linear(hidden // 2, Q_SIZE + _PIECES + 5)
         self.p_head = nn.Linear(hidden // 2, P_SIZE + _RATIOS + 2)
         prior = PRIOR if mode == "residual" else 0.0
         self.op_prior = nn.Parameter(prior / _PRIOR_SCALE * torch.eye(3))  # row: L1's answer
@@ -209,9 +210,9 @@ class _Heads:
         out = self.net.q_head(functional.relu(self.net.q_hidden(self.h) + self.net.q_day(day)))
         logits = out[:, :Q_SIZE] + out[:, Q_SIZE : Q_SIZE + _PIECES].gather(1, q.clamp(0, _PIECES - 1))
         most = x.legal.most.gather(1, day[:, None])
-        same = (q == x.seen[:, :1], q == x.own[:, :1], q == most, q == x.need[:, None].clamp(min=1))
-        for i, repeats in enumerate(same):
-            logits = logits + out[:, Q_SIZE + _PIECES + i, None] * repeats
+        named = (x.seen[:, :1], x.own[:, :1], most, x.need[:, None].clamp(min=1), x.share[:, None].minimum(most))
+        for i, quantity in enumerate(named):
+            logits = logits + out[:, Q_SIZE + _PIECES + i, None] * (q == quantity)
         if self.based:
             logits = logits + _PRIOR_SCALE * self.net.prior[1] * (q == x.base[:, :1])
         return Gated(MaskedCategorical(logits, allowed), earlier["op"] == REJECT)
@@ -284,7 +285,7 @@ class HeuristicExecutor:
         """ACCEPT, an offer, or END where nothing is legal or wanted."""
         s, x = situation, L3Inputs.of(situation, "direct")
         n, seller, time = np.arange(len(s)), s.seller, s.relative_time.astype(np.float64)
-        need = s.open_goal[n, :, seller.astype(np.int64)].sum(axis=1).astype(np.float64)
+        need = x.need.numpy()
         q, _, ahead = s.seen.T
         better = s.others[:, 1] * s.others[:, 2] / np.maximum(s.others[:, 0], 1)  # pieces of better offers, about
         fits = seller | ((better + q <= need) & (ahead <= self.BUY_DAYS))
@@ -294,11 +295,10 @@ class HeuristicExecutor:
         day = near.argmax(axis=1)
         low, high = s.issues[:, 4].astype(np.float64), s.issues[:, 5].astype(np.float64)
         price = np.floor(low + np.where(seller, 0.0, time) * np.maximum(high - low, 0.0) + 1e-9)
-        wish = np.ceil(need * s.alpha.astype(np.float64))
         affordable = np.floor(np.minimum(x.legal.money.numpy(), 1e9) / np.maximum(price, 1.0))
         most = np.minimum(x.legal.most.numpy()[n, day], affordable)
-        quantity = np.minimum(np.maximum(wish, x.legal.least.numpy()), most)
-        possible = near[n, day] & (quantity >= x.legal.least.numpy()) & (seller | (need >= 1.0))
+        quantity = np.minimum(np.maximum(x.share.numpy(), x.legal.least.numpy()), most)
+        possible = near[n, day] & (quantity >= x.legal.least.numpy()) & (seller | (need >= 1))
         op = np.where(accept, ACCEPT, np.where(possible, REJECT, END)).astype(np.int64)
         offer = np.where((op == REJECT)[:, None], np.stack([quantity, price, day], axis=-1), 0.0).astype(np.int64)
         chosen, sent = torch.as_tensor(op), torch.as_tensor(offer)

@@ -201,6 +201,9 @@ class TrainOptions:
     """another seed divides the configurations otherwise"""
     regen_split: Flag = False
     """divide anew where world_split.json was made with other ratios or another seed"""
+    teacher: Literal["logs", "rules"] = "logs"
+    """whose goals and answers L2 and L3 learn: those of the agent of the logs, or what Echelon's rules would have wished at
+    the same moments (any agent's logs will do then)"""
     l3_goal_backfill: GoalSource = "l2"
     """what L3 sees as goal: L2's predictions; v2 (labels that know the day) and none are for comparison"""
     l4_goal_source: Literal["v2", "l2"] = "l2"
@@ -285,6 +288,8 @@ class TrainOptions:
             )
         if self.l3_awr and "l3" not in names:
             raise ValueError("--l3-awr starts from a cloned L3; add l3 to --phases")
+        if self.l3_awr and self.teacher != "logs":
+            raise ValueError("--l3-awr weighs what the logs' agent did by how it ended; use --teacher logs, or leave it out")
         if "l2" in names and self.l2_model_path is not None:
             raise ValueError("--l2-model-path names an L2, but --phases trains one; leave out one of them")
         if self.threads < 1:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 import numpy as np
@@ -35,6 +36,8 @@ class TournamentData:
         self.tables = SampleTables(store, horizon)
         self.goals: NDArray[np.float32] | None = None  # (days of the store, 16); None: all zeros
         self.goal_source = "none"
+        self.teacher: Literal["logs", "rules"] = "logs"
+        """whose goals and answers are learnt (see `teachers`)"""
         number = {name: i for i, name in enumerate(self.shards)}
         self._shard_of = np.array([number[record.shard] for record in records])
         self._log_rows = np.array([store.first_row("log", number[r.shard]) + r.row for r in records])

@@ -141,12 +141,17 @@ def _phase(
         save_layer(layer, Path(cfg.output_dir) / name, note)
 
 
+def _taught(data: Rows[Any]) -> dict[str, Any]:
+    """Another teacher than the logs is part of what a checkpoint and a layer's file say of themselves."""
+    return {} if data.data.teacher == "logs" else {"teacher": data.data.teacher}
+
+
 def train_l2_bc(
     layer: HorizonManagerPPO, data: MacroDataset, cfg: TrainConfig, val: MacroDataset | None = None, stop: Stop = _never
 ) -> Iterator[EpochReport]:
     """L2 by behaviour cloning of the v2 goals."""
     _check_horizon(layer, data)
-    describe = {"q_transform": cfg.l2_q_transform, "q_weight": cfg.l2_q_weight}
+    describe = {"q_transform": cfg.l2_q_transform, "q_weight": cfg.l2_q_weight} | _taught(data)
     sources = L2Source(data), None if val is None else L2Source(val)
     settings = cfg.fit_settings(cfg.l2_epochs, cfg.l2_batch_size, cfg.l2_lr)
     loss = l2_loss(cfg.l2_q_transform, cfg.l2_q_weight)
@@ -161,7 +166,7 @@ def _l3_describe(layer: TemporalDecisionTransformer, data: MicroDataset, cfg: Tr
         log.warning(
             "L3 learns with goals from %r; in play goals are L2's: load the data with goal_backfill='l2'", source
         )
-    describe: dict[str, Any] = {"mode": layer.mode}
+    describe: dict[str, Any] = {"mode": layer.mode} | _taught(data)
     return describe | ({"goals": goal_digest(data)} if cfg.check_goals else {})
 
 
