@@ -284,11 +284,15 @@ class DayPlay:
             learnt = self.layers.l3
             width = learnt.trunk.width if isinstance(learnt, TemporalDecisionTransformer) else 0
             return torch.zeros(len(threads), width)
-        while any(t.told for t in threads):
-            some = [t for t in threads if t.told]
-            offers = np.array([t.told.pop(0) for t in some], np.int64)
-            tokens = self._tokens(offers, np.array([t.seller for t in some]))
-            self.cache.extend(torch.tensor([t.row for t in some]), torch.from_numpy(tokens))
+        news = [t for t in threads if t.told]
+        if news:
+            count = [len(t.told) for t in news]
+            longest = max(count)
+            offers = np.array([t.told + t.told[-1:] * (longest - len(t.told)) for t in news], np.int64)  # (n, L, 4)
+            tokens = self._tokens(offers.reshape(-1, 4), np.repeat([t.seller for t in news], longest))
+            self.cache.tell(np.array([t.row for t in news]), tokens.reshape(offers.shape), np.array(count))
+            for thread in news:
+                thread.told.clear()
         return self.cache.state[rows]
 
     def _tokens(self, offers: Ints, seller: Bools) -> Array:  # (n, 4) quantity, unit price, days ahead, mine
@@ -314,7 +318,7 @@ class DayPlay:
 
     def _settle(self, threads: Sequence[Thread], wishes: Sequence[Wish], alpha: Array) -> list[Wish]:
         answers = list(wishes)
-        order = np.argsort(-alpha, kind="stable")
+        order = np.argsort(-alpha.round(5), kind="stable")  # equal threads by name, not by how a sum was rounded
         for seller in (False, True):
             side = [int(i) for i in order if threads[i].seller == seller]
             if not side:
