@@ -167,6 +167,8 @@ class DayBatch:
     def take(self, rows: Ints) -> DayBatch:
         """The days of `rows`, in that order, repeated as often as they stand there."""
         arrays = {f.name: getattr(self, f.name)[rows] for f in fields(self)[:-1]}
+        if not len(self.offers.row):
+            return DayBatch(**arrays, offers=self.offers)
         offsets = self.offers.offsets(len(self))
         counts = offsets[rows + 1] - offsets[rows]
         shift = np.repeat(offsets[rows] - np.cumsum(counts) + counts, counts)

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from echelon.hrl_xf.day_batch import Bools, Floats, Ints
-from echelon.hrl_xf.l1_safety import L1Output, L1SafetyLayer
+from echelon.hrl_xf.l1_safety import L1Output, L1SafetyLayer, Outcomes
 from echelon.hrl_xf.samples import MicroBatch
 from echelon.hrl_xf.state_builder import role_one_hot
 from echelon.hrl_xf.thread_tables import DELTA_P, DELTA_Q
@@ -61,8 +61,8 @@ class Situation:
     spot: Array  # (N, 2) spot prices in and out
 
     def __post_init__(self) -> None:
-        sizes = {f.name: len(getattr(self, f.name)) for f in fields(self)}
-        if len(set(sizes.values())) != 1:
+        if len(set(map(len, vars(self).values()))) != 1:
+            sizes = {f.name: len(getattr(self, f.name)) for f in fields(self)}
             raise ValueError(f"columns of a situation must have one length, got {sizes}")
 
     def __len__(self) -> int:
@@ -95,10 +95,15 @@ class Situation:
         last_mine: Bools,
         alpha: Array,
         spot: Array,
+        plain: Outcomes | None = None,
     ) -> Situation:
-        """Decisions in play: L1's view of the threads, and what the agent knows besides. Days count from today."""
-        today = np.stack([np.zeros_like(out.step), out.step, np.zeros_like(out.step)], axis=-1)
-        base = layer.baseline_offers(out)
+        """Decisions in play: L1's view of the threads, and what the agent knows besides. Days count from today.
+
+        `plain` spares computing `baseline_offers` again.
+        """
+        today = np.zeros((len(out.step), 3), np.int64)
+        today[:, 1] = out.step
+        base = layer.baseline_offers(out) if plain is None else plain
         answers = layer.answer(out, seen[:, [0, 2, 1]] + today, on_table, base)
         offer = np.where(base.legal[:, None], base.outcome - today, 0)[:, [0, 2, 1]]
         issues = out.issues.copy()
