@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
@@ -34,7 +34,7 @@ def decisions() -> Situation:
             "others": rng.integers(0, 9, (n, 3)), "alpha": rng.random(n).astype(np.float32),
             "open_goal": (20 * rng.random((n, 4, 2))).astype(np.float32),
         }  # fmt: skip
-        found.append(vars(s) | made_up)
+        found.append({f.name: getattr(s, f.name) for f in fields(s)} | made_up)
     return Situation(**{name: np.concatenate([columns[name] for columns in found]) for name in found[0]})
 
 
@@ -133,6 +133,6 @@ def test_one_thread_alone_is_answered_as_among_others() -> None:
     state = states(layer, len(s))
     together = layer.act(state, s)
     for i in range(0, len(s), 17):
-        alone = layer.act(state[i : i + 1], Situation(*(column[i : i + 1] for column in vars(s).values())))
+        alone = layer.act(state[i : i + 1], Situation(*(getattr(s, f.name)[i : i + 1] for f in fields(s))))
         assert torch.equal(alone.op, together.op[i : i + 1])
         assert torch.equal(alone.offer, together.offer[i : i + 1])

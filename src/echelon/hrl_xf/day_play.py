@@ -246,7 +246,7 @@ class DayPlay:
     def _alpha(self, asked: Sequence[Question], threads: Sequence[Thread], out: L1Output) -> Array:
         K = len(threads)
         last = [t.own if t.last_mine else t.seen for t in threads]
-        I_max = np.repeat(self.day.n_lines * self.day.n_steps, K)
+        I_max, goal = np.repeat(self.day.n_lines * self.day.n_steps, K), self.goal.astype(np.float64)
         states = ThreadStates(
             seller=out.seller,
             last=np.array(last, np.float64),
@@ -256,12 +256,12 @@ class DayPlay:
             mask_open=out.time_mask == 0,
             round=np.array([q.round for q in asked], np.float64),
             relative_time=np.array([q.relative_time for q in asked], np.float32).astype(np.float64),
-            goal=np.repeat(self.goal.astype(np.float64), K, axis=0),
+            goal=np.repeat(goal, K, axis=0),
             X_temporal=np.repeat(self.features.X_temporal, K, axis=0),
             I_max=I_max,
         )
         n_sell = np.array([int(out.seller.sum())])
-        common = global_features(self.goal.astype(np.float64), self.features.x_static, K - n_sell, n_sell, I_max[:1])
+        common = global_features(goal, self.features.x_static, K - n_sell, n_sell, I_max[:1])
         alpha = np.asarray(
             self.layers.l4.alpha(
                 thread_features(states)[None], common, states.d_star[None], role_one_hot(out.seller)[None],
@@ -299,7 +299,6 @@ class DayPlay:
 
     def _states(self, threads: Sequence[Thread]) -> Tensor:
         """The history's state of each thread, after telling the cache what is new."""
-        rows = torch.tensor([t.row for t in threads])
         if self.cache is None:
             learnt = self.layers.l3
             width = learnt.trunk.width if isinstance(learnt, TemporalDecisionTransformer) else 0
@@ -313,7 +312,7 @@ class DayPlay:
             self.cache.tell(np.array([t.row for t in news]), tokens.reshape(offers.shape), np.array(count))
             for thread in news:
                 thread.told.clear()
-        return self.cache.state[rows]
+        return self.cache.state[[t.row for t in threads]]
 
     def _tokens(self, offers: Ints, seller: Bools) -> Array:  # (n, 4) quantity, unit price, days ahead, mine
         issues = np.where(seller[:, None], self.day.sell_issues, self.day.buy_issues)
@@ -322,7 +321,8 @@ class DayPlay:
     def _wishes(self, asked: Sequence[Question], actions: L3Actions) -> list[Wish]:
         """L3's choices as answers. Whatever can be clipped is left to L1; what is no answer at all is an error."""
         K = len(asked)
-        if actions.op.shape != (K,) or actions.offer.shape != (K, 3) or not torch.isfinite(actions.log_prob).all():
+        finite = np.isfinite(actions.log_prob.numpy()).all()
+        if actions.op.shape != (K,) or actions.offer.shape != (K, 3) or not finite:
             raise BadLayerError(f"L3 gave {tuple(actions.op.shape)} answers to {K} threads, or none that is finite")
         wishes = []
         for question, op, (q, p, ahead) in zip(asked, actions.op.tolist(), actions.offer.tolist(), strict=True):

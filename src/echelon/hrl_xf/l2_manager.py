@@ -108,7 +108,6 @@ class HorizonManagerPPO(Layer):
         goal = torch.stack([quantity, price], -1).flatten(1)
         return GoalOutput(goal, self.log_std(x), self.value(x).squeeze(-1))
 
-    @torch.inference_mode()
     def predict_goals(
         self,
         x_static: NDArray[np.float32],  # (N, 12)
@@ -124,7 +123,8 @@ class HorizonManagerPPO(Layer):
             goal = _PLAY.of(self, self.mean.weight).goal(*(np.asarray(a[0], np.float32) for a in arrays))[None]
         else:
             tensors = tuple(torch.as_tensor(np.ascontiguousarray(a), dtype=torch.float32) for a in arrays)
-            goal = self(*on_device(tensors, device_of_layer(self))).goal.cpu().numpy()
+            with torch.inference_mode():
+                goal = self(*on_device(tensors, device_of_layer(self))).goal.cpu().numpy()
         mask = _sides(x_role) if goal_mask is None else goal_mask & _sides(x_role)
         return np.where(mask, goal, np.float32(0))
 
@@ -155,13 +155,21 @@ class _PlayManager:
         days = relu(self.conv2(self._windows(days)))  # (days, C)
         near = temporal[: self.near_days]
         if self.in_days:
-            static, near = (x[0].numpy() for x in _in_days(*(torch.from_numpy(x)[None] for x in (static, near))))
+            static, near = self._in_days(static, near)
         parts = [days.max(axis=0), relu(self.static(static)), relu(self.near(near.ravel())), relu(self.role(role))]
         x = relu(self.trunk2(relu(self.trunk(np.concatenate(parts)))))
         raw = self.mean(x).reshape(4, 2, 2)  # bucket, side, [Q, P]
         quantity = np.float32(_PIECES) * np.logaddexp(raw[..., 0], np.float32(0.0))
         price = np.exp(np.float32(_RATIO_STEP) * np.minimum(np.maximum(raw[..., 1], -20.0), 20.0)) * spot
         return np.stack([quantity, price], axis=-1).ravel()
+
+    @staticmethod
+    def _in_days(static: Array, near: Array) -> tuple[Array, Array]:
+        """`_in_days` of one day.  # (12,), (days, 10)"""
+        static, near, a_day = static.copy(), near.copy(), max(near[0, 2], np.float32(1e-4))
+        for x, pieces in ((static, _STATIC_PIECES), (near, _NEAR_PIECES)):
+            x[..., pieces] = np.minimum(np.maximum(x[..., pieces] / a_day, -5.0), 5.0)
+        return static, near
 
     def _windows(self, x: Array) -> Array:
         """`_windows` of one day.  # (L, C) -> (ceil(L / stride), 3C)"""

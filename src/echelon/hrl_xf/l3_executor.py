@@ -147,20 +147,20 @@ class TemporalDecisionTransformer(Layer):
         """One causal pass over B threads serves their N decisions."""
         return self.policy(self.states(tokens, mask, thread, history), x)
 
-    @torch.inference_mode()
     def act(
         self, state: Tensor, situation: Situation, *, generator: torch.Generator | None = None, greedy: bool = True
     ) -> L3Actions:
         """Choose at N decisions: the most probable, or a draw. Wherever the layer is, the actions are on the CPU."""
         device = self.fuse.weight.device
         if device.type == "cpu":
-            found = _PLAY_HEADS.of(self, self.fuse.weight).choose(state.numpy(), situation, generator, greedy)
+            found = _PLAY_HEADS.of(self, self.fuse.weight).choose(state.detach().numpy(), situation, generator, greedy)
             op, day, dq, dp = (torch.from_numpy(a) for a in (found.op, found.day, found.dq, found.dp))
             parts = {"op": op, "day": day, "dq": dq, "dp": dp}
             log_prob, ops = torch.from_numpy(found.log_prob), torch.from_numpy(found.op_log_probs)
             return L3Actions(op, torch.from_numpy(found.offer), parts, log_prob, ops)
         return self._act_on(device, state, situation, generator, greedy)
 
+    @torch.inference_mode()
     def _act_on(
         self,
         device: torch.device,

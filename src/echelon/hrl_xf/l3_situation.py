@@ -12,6 +12,7 @@ So every choice leaves at least one for the next.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -22,7 +23,6 @@ from torch import Tensor
 from echelon.hrl_xf.day_batch import Bools, Floats, Ints
 from echelon.hrl_xf.l1_safety import L1Output, L1SafetyLayer, Outcomes
 from echelon.hrl_xf.samples import MicroBatch
-from echelon.hrl_xf.state_builder import role_one_hot
 from echelon.hrl_xf.thread_tables import DELTA_P, DELTA_Q
 
 Array = NDArray[np.float32]
@@ -67,6 +67,16 @@ class Situation:
 
     def __len__(self) -> int:
         return len(self.seller)
+
+    @cached_property
+    def acceptable(self) -> Bools:
+        """Whether the offer on the table is within L1's limits.  # (N,)"""
+        q, p, d = self.seen.T
+        day = np.minimum(np.maximum(d, 0), self.safe.shape[1] - 1)
+        n = np.arange(len(self))
+        inside = self.on_table & (q >= 1) & (day == d) & self.open[n, day] & (q <= self.safe[n, day])
+        found: Bools = inside & (self.seller | (q * p <= self.B_free))
+        return found
 
     @classmethod
     def of_batch(cls, b: MicroBatch, alpha: Array) -> Situation:
@@ -157,80 +167,70 @@ def _between(x: Floats, low: float, high: float) -> Floats:
 def context_of(s: Situation) -> Array:
     """The context vector of each decision; the first four numbers tell the last token.  # (N, CONTEXT)
 
-    A call has few threads, so each step costs the same whatever its width: numbers of one kind are made together.
+    A call has few threads, so a step costs the same whatever its width: numbers of one kind are made together.
     """
-    N = len(s)
-    columns, first = np.empty((N, CONTEXT), np.float32), 0
-
-    def put(*parts: NDArray[np.generic]) -> None:
-        nonlocal first
-        for part in parts:
-            width = part.shape[1] if part.ndim == 2 else 1
-            columns[:, first : first + width] = part if part.ndim == 2 else part[:, None]
-            first += width
-
+    N, side = len(s), s.seller.astype(np.int64)
     both = np.maximum(s.spot.astype(np.float64), 1e-6)
-    spot = both[np.arange(N), s.seller.astype(np.int64)]
-    has_seen, has_own = s.seen[:, 0] > 0, s.own[:, 0] > 0
-    mine = s.last_mine & has_own
-    last = np.where(mine[:, None], s.own, s.seen)
-    total = open_pieces(s).astype(np.float64).sum(axis=1)
-    low, high = s.issues[:, 4].astype(np.float64), s.issues[:, 5].astype(np.float64)
+    spot = both[np.arange(N), side][:, None]
+    total = open_pieces(s).astype(np.float64).sum(axis=1)[:, None]
+    low, high = s.issues[:, 4:5].astype(np.float64), s.issues[:, 5:6].astype(np.float64)
     goal = s.goal.astype(np.float64).reshape(N, 8, 2)  # 4 buckets of buy, sell
+    seen_q, seen_p, seen_day, own_q, own_day = s.seen[:, :1], s.seen[:, 1:2], s.seen[:, 2:], s.own[:, :1], s.own[:, 2:]
+    others, others_q, rank = s.others[:, :1], s.others[:, 1:2], s.others[:, 2:]
+    has_seen, has_own = seen_q > 0, own_q > 0
+    mine = s.last_mine[:, None] & has_own
+    last = np.where(mine, s.own, s.seen)
+    width = high - low
+    spread = np.maximum(width, 1.0)
+    seen_ratio = np.where(has_seen, (seen_p - low) / spread, 0.0)
+    own_ratio = np.where(has_own, (s.own[:, 1:2] - low) / spread, 0.0)
+    alpha = s.alpha[:, None].astype(np.float64)
 
-    near = min(NEAR_DAYS, s.safe.shape[1])
-    counted = np.zeros((N, 17 + NEAR_DAYS))
-    counted[:, :8] = goal[:, :, 0]
-    for i, q in enumerate(
-        (last[:, 0], total, total - s.seen[:, 0], s.offer_base[:, 0], s.B_free / spot, high - low, s.others[:, 1],
-         s.seen[:, 0], s.own[:, 0])
-    ):  # fmt: skip
-        counted[:, 8 + i] = q
-    counted[:, 17 : 17 + near] = s.safe[:, :near]
-    pieces = _pieces(counted)
-    open_near = np.zeros((N, NEAR_DAYS), np.bool_)
-    open_near[:, :near] = s.open[:, :near]
-
-    prices, compared = np.empty((N, 12)), np.empty((N, 12))
-    prices[:, :8], compared[:, :8] = goal[:, :, 1], both[:, _SIDES]
-    compared[:, 8:] = spot[:, None]
-    prices[:, 8], prices[:, 9], prices[:, 10], prices[:, 11] = s.baseline[:, 1], low, high, s.seen[:, 1]
-    dear = _dearness(prices, compared)
-    spread = np.maximum(high - low, 1.0)
-    seen_ratio = np.where(has_seen, (s.seen[:, 1] - low) / spread, 0.0)
-    own_ratio = np.where(has_own, (s.own[:, 1] - low) / spread, 0.0)
-    alpha = s.alpha.astype(np.float64)
-
-    # the last token
-    put(pieces[:, 8], np.where(mine, own_ratio, seen_ratio), last[:, 2] / 10.0, mine)
-    # goal and what is open of it
-    put(pieces[:, :8], dear[:, :8], _pieces(s.open_goal).reshape(N, 8), pieces[:, 9:11])
-    put(_between((s.seen[:, 0] - total) / 10.0, -3.0, 3.0))
-    # L1
-    put(_pieces(s.baseline[:, 0]), dear[:, 8], s.baseline[:, 2] / 10.0, pieces[:, 11], s.offer_base[:, 0] > 0)
-    put(_OPS[s.l1_op], pieces[:, 12] / 2.0, pieces[:, 17:], open_near, may_accept(s))
-    # the thread
-    put(role_one_hot(s.seller), s.relative_time, s.issues[:, :4] / 10.0, dear[:, 9:11], pieces[:, 13])
-    put(alpha, np.log(alpha + 1e-3) / 5.0, s.others[:, 0] / 5.0, pieces[:, 14], s.others[:, 2] / 5.0)
-    put(_between((s.others[:, 1] + s.seen[:, 0] - total) / 20.0, -3.0, 3.0))
-    put(s.on_table, pieces[:, 15], seen_ratio, s.seen[:, 2] / 10.0, dear[:, 11])
-    put(has_own, pieces[:, 16], own_ratio, s.own[:, 2] / 10.0)
-    return columns
+    counted = [
+        goal[:, :, 0], last[:, :1], total, total - seen_q, s.offer_base[:, :1], s.B_free[:, None] / spot, width,
+        others_q, seen_q, own_q, _near(s.safe),
+    ]  # fmt: skip
+    pieces = _pieces(np.concatenate(counted, axis=1))
+    goal_q, last_q, left, base_q, money, width_q = (pieces[:, a:b] for a, b in _COUNTED[:6])
+    others_pieces, seen_pieces, own_pieces, near = (pieces[:, a:b] for a, b in _COUNTED[6:])
+    prices = np.concatenate([goal[:, :, 1], s.baseline[:, 1:2], low, high, seen_p], axis=1)
+    dear = _dearness(prices, np.concatenate([both[:, _SIDES], np.repeat(spot, 4, axis=1)], axis=1))
+    parts = [
+        # the last token
+        last_q, np.where(mine, own_ratio, seen_ratio), last[:, 2:] / 10.0, mine,
+        # goal and what is open of it
+        goal_q, dear[:, :8], _pieces(s.open_goal).reshape(N, 8), left, _between((seen_q - total) / 10.0, -3.0, 3.0),
+        # L1
+        _pieces(s.baseline[:, :1]), dear[:, 8:9], s.baseline[:, 2:] / 10.0, base_q, s.offer_base[:, :1] > 0,
+        _OPS[s.l1_op], money / 2.0, near, _near(s.open), s.acceptable[:, None],
+        # the thread
+        _ROLES[side], s.relative_time[:, None], s.issues[:, :4] / 10.0, dear[:, 9:11], width_q, alpha,
+        np.log(alpha + 1e-3) / 5.0, others / 5.0, others_pieces, rank / 5.0,
+        _between((others_q + seen_q - total) / 20.0, -3.0, 3.0),
+        s.on_table[:, None], seen_pieces, seen_ratio, seen_day / 10.0, dear[:, 11:], has_own, own_pieces, own_ratio,
+        own_day / 10.0,
+    ]  # fmt: skip
+    return np.concatenate(parts, axis=1).astype(np.float32)
 
 
+def _near(days: NDArray[np.generic]) -> NDArray[np.generic]:
+    """The first days; zeros where the horizon is shorter.  # (N, H+1) -> (N, NEAR_DAYS)"""
+    if days.shape[1] >= NEAR_DAYS:
+        return days[:, :NEAR_DAYS]
+    padding = np.zeros((len(days), NEAR_DAYS - days.shape[1]), days.dtype)
+    return np.concatenate([days, padding], axis=1)
+
+
+_COUNTED = ((0, 8), (8, 9), (9, 11), (11, 12), (12, 13), (13, 14), (14, 15), (15, 16), (16, 17), (17, 17 + NEAR_DAYS))
+"""Where in `counted` they stand; `left` is what is open of the goal before and after the offer on the table."""
 _SIDES = np.tile([0, 1], 4)
-_OPS = np.eye(3, dtype=np.float32)
+_OPS, _ROLES = np.eye(3, dtype=np.float32), np.eye(2, dtype=np.float32)
 CONTEXT = 4 + 8 + 8 + 8 + 3 + 3 + 2 + 3 + 1 + 2 * NEAR_DAYS + 1 + 2 + 1 + 4 + 3 + 2 + 4 + 5 + 4
 
 
 def may_accept(s: Situation) -> Bools:
     """Whether the offer on the table is within L1's limits.  # (N,)"""
-    q, p, d = s.seen.T
-    day = np.minimum(np.maximum(d, 0), s.safe.shape[1] - 1)
-    n = np.arange(len(s))
-    inside = s.on_table & (q >= 1) & (day == d) & s.open[n, day] & (q <= s.safe[n, day])
-    found: Bools = inside & (s.seller | (q * p <= s.B_free))
-    return found
+    return s.acceptable
 
 
 class LegalArrays(NamedTuple):

@@ -95,14 +95,14 @@ class GlobalCoordinator(Layer):
         """α; it sums to 1 over a set's threads and is 0 in padding and in an empty set.  # (S, K)"""
         return masked_softmax(self.logits(thread_feat, global_feat, days, role, mask), mask)
 
-    @torch.inference_mode()
     def alpha(self, thread_feat: Array, global_feat: Array, days: Ints, role: Array, mask: Bools) -> Array:
         """The same for arrays."""
         if len(mask) == 1 and self.thread.weight.device.type == "cpu" and mask.all():
             return _PLAY.of(self, self.thread.weight).alpha(thread_feat[0], global_feat[0], days[0], role[0])[None]
         arrays = (thread_feat.astype(np.float32), global_feat.astype(np.float32), days, role.astype(np.float32), mask)
         tensors = tuple(torch.as_tensor(np.ascontiguousarray(a)) for a in arrays)
-        found: Array = self(*on_device(tensors, device_of_layer(self))).cpu().numpy()
+        with torch.inference_mode():
+            found: Array = self(*on_device(tensors, device_of_layer(self))).cpu().numpy()
         return found
 
 
@@ -125,7 +125,7 @@ class _PlayAttention:
         weights = np.exp(scores - highest)
         total = weights.sum(axis=2, keepdims=True)
         gathered = (weights / total @ v).transpose(1, 0, 2).reshape(K, width)
-        crowd = np.clip((highest + np.log(total))[:, :, 0].T, -30.0, 30.0)  # (K, h)
+        crowd = np.minimum(np.maximum((highest + np.log(total))[:, :, 0].T, -30.0), 30.0)  # (K, h)
         x = x + self.out(np.concatenate([gathered, crowd], axis=1))
         return x + self.down(relu(self.up(self.mlp_norm(x))))
 
