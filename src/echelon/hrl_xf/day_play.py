@@ -312,7 +312,7 @@ class DayPlay:
             self.cache.tell(np.array([t.row for t in news]), tokens.reshape(offers.shape), np.array(count))
             for thread in news:
                 thread.told.clear()
-        return self.cache.state[[t.row for t in threads]]
+        return self.cache.states(np.array([t.row for t in threads]))
 
     def _tokens(self, offers: Ints, seller: Bools) -> Array:  # (n, 4) quantity, unit price, days ahead, mine
         issues = np.where(seller[:, None], self.day.sell_issues, self.day.buy_issues)

@@ -144,7 +144,11 @@ class HistoryCache:
         """Tell one more offer in each of these threads; returns their states.  # (n,), (n, 4) -> (n, w)"""
         at = rows.long().numpy()
         self.tell(at, tokens.numpy()[:, None], np.ones(len(at), np.int64))
-        return torch.from_numpy(self._state[at])
+        return self.states(at)
+
+    def states(self, rows: Ints) -> Tensor:
+        """What these threads' histories come to.  # (n,) -> (n, w)"""
+        return torch.from_numpy(self._state[rows])
 
     def tell(self, rows: Ints, tokens: Array, count: Ints) -> None:
         """Tell each thread its next offers, `count` of them; behind these the last one stands again.
