@@ -1,9 +1,9 @@
 """A layer's weights as numpy arrays, for play.
 
 A call has few threads, so what an answer costs is the number of operations, and one of numpy costs a fraction of one of
-torch. What a layer computes is defined by its `forward`; the passes in numpy (`l2_inference`, `l3_inference`,
-`l4_inference`, `HistoryCache`) are the same sums for a handful of rows, and tests hold them to it. On the CPU an array
-is its weight's own memory, so what is learnt in place shows at once.
+torch. What a layer computes is defined by its `forward`; the passes in numpy (in `l2_manager`, `l3_history`,
+`l3_inference` and `l4_coordinator`) are the same sums for a handful of rows, and tests hold them to it. On the CPU an
+array is its weight's own memory, so what is learnt in place shows at once.
 """
 
 from __future__ import annotations
