@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import Any
 
 import msgspec
@@ -12,15 +13,17 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from echelon.hrl_xf.agent_layers import plain_layers
+from echelon.hrl_xf.day_batch import Ledger, day_batch
 from echelon.hrl_xf.day_play import BadLayerError, DayPlay, Layers, Question
+from echelon.hrl_xf.goals import open_goal
 from echelon.hrl_xf.l1_safety import ACCEPT, END, REJECT, L1SafetyLayer
 from echelon.hrl_xf.l2_manager import HeuristicManager
-from echelon.hrl_xf.l3_executor import TemporalDecisionTransformer
+from echelon.hrl_xf.l3_executor import BaselineExecutor, TemporalDecisionTransformer
 from echelon.hrl_xf.l4_coordinator import GlobalCoordinator, HeuristicCoordinator
 from echelon.hrl_xf.reservation import NOTHING, Wish
 from echelon.hrl_xf.schema import DayState, Issues, Offer, Role
 from tests.hrl_xf.agent_cases import AcceptingExecutor, actions
-from tests.hrl_xf.day_examples import a_day, days
+from tests.hrl_xf.day_examples import a_day, days, same_bits
 from tests.hrl_xf.l3_examples import wild
 
 LAYER = L1SafetyLayer()
@@ -158,6 +161,16 @@ def test_accepting_both_of_two_offers_that_fit_only_one_by_one() -> None:
     assert answers["y"].offer == (1, 10, 32)
 
 
+def test_threads_with_one_alpha_but_for_rounding_are_settled_by_name() -> None:
+    class Nearly:
+        def alpha(self, thread_feat: Any, *_: Any) -> Any:
+            return np.array([[0.3333333, 0.3333333, 0.3333334]], np.float32)
+
+    layers = Layers(HeuristicManager(), BaselineExecutor(), Nearly())
+    answers = day_of(a_day(inventory_output=2), dict.fromkeys("xyz", "seller"), layers).answer([ask(n) for n in "xyz"])
+    assert [answers[name].op for name in "xyz"] == [REJECT, REJECT, END]
+
+
 # -- closed sides --
 
 CLOSED: dict[str, tuple[DayState, Role]] = {
@@ -226,6 +239,32 @@ def test_the_other_threads_in_sight() -> None:
     assert play.last_call is not None
     assert play.last_call.partners == ["x", "y", "z"]
     assert play.last_call.situation.others.tolist() == [[1, 7, 1], [1, 5, 0], [0, 0, 0]]
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.data())
+def test_the_view_of_l1_is_that_of_the_deals_so_far(data: st.DataObject) -> None:
+    """It is kept from call to call, and made anew with each deal."""
+    state = data.draw(days(healthy=True))
+    roles: dict[str, Role] = {name: data.draw(st.sampled_from(["buyer", "seller"])) for name in NAMES}
+    play, signed, left = day_of(state, roles), list[tuple[Role, Offer]](), dict(roles)
+    batch = day_batch([state])
+    for asked in (data.draw(questions(state, roles)) for _ in range(4)):
+        play.answer(asked)
+        assert play.last_call is not None
+        rows = np.zeros(len(left), np.int64)
+        sells = np.array([left[name] == "seller" for name in sorted(left)])
+        ledger = Ledger.from_deals(batch, [signed])
+        wanted = LAYER.compute(batch.take(rows), ledger.take(rows), sells)
+        for f in fields(wanted):
+            assert same_bits(getattr(play.last_call.l1, f.name), getattr(wanted, f.name)), f.name
+        assert same_bits(play.last_call.situation.open_goal, open_goal(play.goal, ledger)[rows])
+        base = LAYER.baseline_offers(wanted)
+        assert np.array_equal(play.last_call.situation.offer_base[:, 0], base.outcome[:, 0])
+        name = data.draw(st.sampled_from(sorted(left)))
+        deal = (data.draw(st.integers(1, 5)), state.current_step, 20)
+        signed.append((left.pop(name), deal))
+        play.signed(name, deal)
 
 
 def test_the_open_goal_counts_what_is_signed() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -104,6 +105,31 @@ def test_a_goal_does_not_feel_the_days_beside_it() -> None:
     together = layer.goals_of_days(day_batch(days))
     alone = np.concatenate([layer.goals_of_days(day_batch([day])) for day in days])
     np.testing.assert_allclose(together, alone, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("options", [{}, {"in_days": True}, {"stride": 1, "channels": (4, 7)}, {"horizon": 2}])
+def test_one_dawn_in_play_has_the_goal_of_the_network(options: dict[str, Any]) -> None:
+    """`predict_goals` of a single day is computed in numpy, `forward` in torch."""
+    layer = HorizonManagerPPO(**options)
+    generator = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for parameter in layer.parameters():
+            parameter.copy_(torch.randn(parameter.shape, generator=generator) * 0.4)
+        for _ in range(20):
+            x = [torch.randn(1, 12, generator=generator), torch.randn(1, layer.horizon + 1, 10, generator=generator)]
+            x[1][0, 0, 2] = 0.02  # a day's work, of the game's
+            x += [torch.ones(1, 2), 40 * torch.rand(1, 2, generator=generator)]
+            found = layer.predict_goals(*(a.numpy() for a in x[:3]), spot=x[3].numpy())
+            assert found.dtype == np.float32
+            np.testing.assert_allclose(found, layer(*x).goal.numpy(), rtol=1e-4, atol=1e-4)
+
+
+def test_features_that_are_known_already_give_the_same_goal() -> None:
+    days, layer = day_batch([a_day(needed_supplies=7)]), HorizonManagerPPO()
+    features = StateBuilder().build(days)
+    np.testing.assert_array_equal(layer.goals_of_features(days, features), layer.goals_of_days(days))
+    with pytest.raises(ValueError, match="use one horizon"):
+        HorizonManagerPPO(horizon=20).goals_of_features(days, features)
 
 
 def test_the_loss_by_hand() -> None:

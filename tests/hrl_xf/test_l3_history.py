@@ -57,3 +57,22 @@ def test_extending_a_cached_history_equals_the_full_pass() -> None:
     torch.testing.assert_close(cache.state[6], full[0, 0], rtol=1e-4, atol=1e-5)
     again = cache.extend(torch.tensor([6]), told[3:4, 0])
     torch.testing.assert_close(again, full[3:4, 1], rtol=1e-4, atol=1e-5)
+
+
+def test_many_offers_told_at_once_are_the_same_as_one_by_one() -> None:
+    rng = np.random.default_rng(3)
+    layer = wild(TemporalDecisionTransformer(width=16, heads=2, max_tokens=12), 1, 0.5)
+    told = tokens(rng, 4, 12).numpy()
+    at, length, cache = np.array([3, 0, 4, 1]), np.zeros(4, np.int64), layer.new_cache(5)
+    full = layer.trunk(torch.from_numpy(told), torch.ones(4, 12, dtype=torch.bool)).detach()
+    for count in ([1, 3, 2, 1], [2, 1, 1, 4], [9, 1, 1, 1]):  # the longest of a thread's, up to what fits
+        n = np.array(count)
+        longest = max(count)
+        upcoming = np.stack([told[i, length[i] + np.minimum(np.arange(longest), n[i] - 1)] for i in range(4)])
+        cache.tell(at, upcoming, n)
+        length += n
+        torch.testing.assert_close(cache.state[at], full[np.arange(4), length], rtol=1e-4, atol=1e-5)
+    assert length.tolist() == [12, 5, 4, 6]
+    with pytest.raises(ValueError, match="does not fit the cache"):
+        cache.tell(at, told[:, :2], np.array([1, 2, 2, 2]))
+    torch.testing.assert_close(cache.state[at], full[np.arange(4), length], rtol=1e-4, atol=1e-5)

@@ -34,6 +34,29 @@ def layer(seed: int = 0) -> GlobalCoordinator:
     return made.eval()
 
 
+@settings(max_examples=50, deadline=None)
+@given(st.integers(1, 20), st.integers(0, 2**31))
+def test_one_set_in_play_has_the_alpha_of_the_network(K: int, seed: int) -> None:
+    """`alpha` of a single whole set is computed in numpy, `forward` in torch."""
+    rng = np.random.default_rng(seed)
+    x, made = a_set(rng, K, 1), layer(seed % 5)
+    x["days"] = rng.integers(0, 60, (1, K))  # also beyond its horizon
+    x["thread_feat"] *= 5
+    with torch.inference_mode():
+        wanted = made(*(torch.as_tensor(v) for v in x.values())).numpy()
+    found = made.alpha(**x)
+    assert found.shape == (1, K)
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-6)
+
+
+def test_weights_that_are_no_numbers_give_alpha_that_is_none() -> None:
+    made = layer()
+    with torch.no_grad():
+        made.thread.bias.fill_(torch.nan)
+    assert np.isnan(made.alpha(**a_set(np.random.default_rng(0), 3, 1))).all()
+
+
 @settings(max_examples=20, deadline=None)
 @given(st.integers(1, 8), st.integers(0, 2**31))
 def test_permuted_threads_have_permuted_alpha(K: int, seed: int) -> None:
@@ -42,6 +65,8 @@ def test_permuted_threads_have_permuted_alpha(K: int, seed: int) -> None:
     y = {name: v if name == "global_feat" else v[:, order] for name, v in x.items()}
     for coordinator in (layer(), HeuristicCoordinator()):
         np.testing.assert_allclose(coordinator.alpha(**y), coordinator.alpha(**x)[:, order], atol=1e-6)
+        one, other = ({name: v[:1] for name, v in z.items()} for z in (x, y))  # as in play
+        np.testing.assert_allclose(coordinator.alpha(**other), coordinator.alpha(**one)[:, order], atol=1e-6)
 
 
 @settings(max_examples=20, deadline=None)

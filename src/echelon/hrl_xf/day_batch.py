@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from itertools import chain
 from operator import attrgetter
 from typing import Any
@@ -52,7 +53,7 @@ class Offers:
         shapes = {column.shape for column in self.columns()}
         if len(shapes) != 1 or self.row.ndim != 1:
             raise ValueError(f"columns of offers must have one shape (M,), got {sorted(shapes)}")
-        if (np.diff(self.row) < 0).any():
+        if (self.row[1:] < self.row[:-1]).any():
             raise ValueError("offers must stand in the order of their days; sort them by row")
 
     @property
@@ -67,7 +68,7 @@ class Offers:
         return np.searchsorted(self.row, np.arange(n + 1)).astype(np.int64)
 
     def columns(self) -> list[Any]:
-        return [getattr(self, f.name) for f in fields(self)]
+        return list(vars(self).values())
 
     def where(self, keep: Bools) -> Offers:
         return Offers(*(column[keep] for column in self.columns()))
@@ -128,11 +129,13 @@ class DayBatch:
 
     def __post_init__(self) -> None:
         n, width = self.Q_in.shape
-        for f in fields(self)[:-1]:
-            array = getattr(self, f.name)
-            tail = () if f.name in _SCALARS else (6,) if f.name.endswith("issues") else (width,)
-            if array.shape != (n, *tail):
-                raise ValueError(f"{f.name} {array.shape} must have shape {(n, *tail)}")
+        scalar, table, issues = (n,), (n, width), (n, 6)
+        for name, array in vars(self).items():
+            if name == "offers":
+                continue
+            wanted = scalar if name in _SCALARS else issues if name.endswith("issues") else table
+            if array.shape != wanted:
+                raise ValueError(f"{name} {array.shape} must have shape {wanted}")
 
     def __len__(self) -> int:
         return len(self.balance)
@@ -141,7 +144,12 @@ class DayBatch:
     def H(self) -> int:
         return int(self.Q_in.shape[1]) - 1
 
-    @property
+    @cached_property
+    def ahead(self) -> Ints:
+        """0, 1, … H  # (H+1,)"""
+        return np.arange(self.H + 1)
+
+    @cached_property
     def last(self) -> Floats:
         """The furthest day ahead on which a delivery may be agreed.  # (N,)"""
         return np.minimum(self.horizon, self.n_steps - 1.0 - self.current_step)
@@ -154,10 +162,10 @@ class DayBatch:
     def can_sell(self) -> Bools:
         return self.my_output_product < self.n_products - 1
 
-    @property
+    @cached_property
     def capacity(self) -> Floats:
         """C[k] = L · max(0, T − (t+k)): what can still be processed from day t+k on.  # (N, H+1)"""
-        days_left = (self.n_steps - self.current_step)[:, None] - np.arange(self.H + 1)
+        days_left = (self.n_steps - self.current_step)[:, None] - self.ahead
         return self.n_lines[:, None] * np.maximum(0.0, days_left)
 
     def without_offers(self) -> DayBatch:
@@ -167,6 +175,8 @@ class DayBatch:
     def take(self, rows: Ints) -> DayBatch:
         """The days of `rows`, in that order, repeated as often as they stand there."""
         arrays = {f.name: getattr(self, f.name)[rows] for f in fields(self)[:-1]}
+        if not len(self.offers.row):
+            return DayBatch(**arrays, offers=self.offers)
         offsets = self.offers.offsets(len(self))
         counts = offsets[rows + 1] - offsets[rows]
         shift = np.repeat(offsets[rows] - np.cumsum(counts) + counts, counts)

@@ -19,17 +19,17 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from echelon.hrl_xf.day_batch import Bools, Ints, Ledger, day_batch
+from echelon.hrl_xf.day_batch import Bools, DayBatch, Ints, Ledger, day_batch
 from echelon.hrl_xf.goals import GOAL_SIZE, open_goal
-from echelon.hrl_xf.l1_safety import ACCEPT, END, REJECT, L1Output, L1SafetyLayer
-from echelon.hrl_xf.l2_manager import GoalMaker
+from echelon.hrl_xf.l1_safety import ACCEPT, END, REJECT, L1Output, L1SafetyLayer, Outcomes
+from echelon.hrl_xf.l2_manager import GoalMaker, HorizonManagerPPO
 from echelon.hrl_xf.l3_executor import L3Actions, TemporalDecisionTransformer
 from echelon.hrl_xf.l3_history import HistoryCache
 from echelon.hrl_xf.l3_situation import Situation
 from echelon.hrl_xf.l4_features import ThreadStates, global_features, thread_features
 from echelon.hrl_xf.reservation import NOTHING, Reservations, Wish
 from echelon.hrl_xf.schema import DayState, Offer, Role
-from echelon.hrl_xf.state_builder import StateBuilder, role_one_hot
+from echelon.hrl_xf.state_builder import DayFeatures, StateBuilder, role_one_hot
 from echelon.hrl_xf.thread_tables import others_in_sight, tokens_of
 
 Array = NDArray[np.float32]
@@ -119,6 +119,16 @@ class Decided:
         return [question.partner for question in self.questions]
 
 
+@dataclass(frozen=True)
+class _View:
+    """What is the same for all threads until the next deal; L1's rows are those of a buyer and of a seller."""
+
+    ledger: Ledger
+    l1: L1Output
+    baseline: Outcomes
+    open_goal: Array  # (1, 4, 2)
+
+
 class DayPlay:
     """The agent's mind from dawn to dusk."""
 
@@ -135,11 +145,13 @@ class DayPlay:
         days = day_batch([state], layer.horizon)
         self.features = StateBuilder(layer.horizon).build(days)
         self.day = days.without_offers()
-        goal = np.asarray(layers.l2.goals_of_days(days), np.float32)
+        goal = np.asarray(_goal(layers.l2, days, self.features), np.float32)
         if goal.shape != (1, GOAL_SIZE) or not np.isfinite(goal).all():
             raise BadLayerError(f"L2 gave a goal of shape {goal.shape}; it must be (1, {GOAL_SIZE}) and finite")
         self.goal = goal
         self.ledger = Ledger.empty(self.day)
+        self._both_sides = self.day.take(np.zeros(2, np.int64))
+        self._view: _View | None = None
         self.threads = {
             name: Thread(name, partners[name] == "seller", row) for row, name in enumerate(sorted(partners))
         }
@@ -220,15 +232,21 @@ class DayPlay:
         return {question.partner: answer for question, answer in zip(asked, answers, strict=True)}
 
     def _l1(self, threads: Sequence[Thread]) -> L1Output:
-        rows = np.zeros(len(threads), np.int64)
-        limits = self.layer.limits(self.day, self.ledger)
-        sides = np.array([t.seller for t in threads])
-        return self.layer.compute(self.day.take(rows), None, sides, limits=limits.take(rows))
+        return self._since_the_last_deal().l1.take(np.array([t.seller for t in threads], np.int64))
+
+    def _since_the_last_deal(self) -> _View:
+        view = self._view
+        if view is None or view.ledger is not self.ledger:
+            limits = self.layer.limits(self.day, self.ledger).take(np.zeros(2, np.int64))
+            l1 = self.layer.compute(self._both_sides, None, np.array([False, True]), limits=limits)
+            view = _View(self.ledger, l1, self.layer.baseline_offers(l1), open_goal(self.goal, self.ledger))
+            self._view = view
+        return view
 
     def _alpha(self, asked: Sequence[Question], threads: Sequence[Thread], out: L1Output) -> Array:
         K = len(threads)
         last = [t.own if t.last_mine else t.seen for t in threads]
-        I_max = np.repeat(self.day.n_lines * self.day.n_steps, K)
+        I_max, goal = np.repeat(self.day.n_lines * self.day.n_steps, K), self.goal.astype(np.float64)
         states = ThreadStates(
             seller=out.seller,
             last=np.array(last, np.float64),
@@ -238,12 +256,12 @@ class DayPlay:
             mask_open=out.time_mask == 0,
             round=np.array([q.round for q in asked], np.float64),
             relative_time=np.array([q.relative_time for q in asked], np.float32).astype(np.float64),
-            goal=np.repeat(self.goal.astype(np.float64), K, axis=0),
+            goal=np.repeat(goal, K, axis=0),
             X_temporal=np.repeat(self.features.X_temporal, K, axis=0),
             I_max=I_max,
         )
         n_sell = np.array([int(out.seller.sum())])
-        common = global_features(self.goal.astype(np.float64), self.features.x_static, K - n_sell, n_sell, I_max[:1])
+        common = global_features(goal, self.features.x_static, K - n_sell, n_sell, I_max[:1])
         alpha = np.asarray(
             self.layers.l4.alpha(
                 thread_features(states)[None], common, states.d_star[None], role_one_hot(out.seller)[None],
@@ -261,14 +279,16 @@ class DayPlay:
         K = len(threads)
         on_table = np.array([q.offer is not None for q in asked])
         seen = np.array([t.seen for t in threads], np.int64)
+        side, view = out.seller.astype(np.int64), self._since_the_last_deal()
         spot = np.stack([self.day.spot_price_in, self.day.spot_price_out], axis=-1).astype(np.float32)
         return Situation.of_l1(
             self.layer,
             out,
+            plain=Outcomes(view.baseline.outcome[side], view.baseline.legal[side]),
             goal=np.repeat(self.goal, K, axis=0),
-            open_goal=np.repeat(open_goal(self.goal, self.ledger), K, axis=0),
+            open_goal=np.repeat(view.open_goal, K, axis=0),
             relative_time=np.array([q.relative_time for q in asked], np.float32),
-            others=others_in_sight(out.seller.astype(np.int64), out.seller, on_table, seen[:, 0], seen[:, 1]),
+            others=others_in_sight(side, out.seller, on_table, seen[:, 0], seen[:, 1]),
             on_table=on_table,
             seen=seen,
             own=np.array([t.own for t in threads], np.int64),
@@ -279,17 +299,20 @@ class DayPlay:
 
     def _states(self, threads: Sequence[Thread]) -> Tensor:
         """The history's state of each thread, after telling the cache what is new."""
-        rows = torch.tensor([t.row for t in threads])
         if self.cache is None:
             learnt = self.layers.l3
             width = learnt.trunk.width if isinstance(learnt, TemporalDecisionTransformer) else 0
             return torch.zeros(len(threads), width)
-        while any(t.told for t in threads):
-            some = [t for t in threads if t.told]
-            offers = np.array([t.told.pop(0) for t in some], np.int64)
-            tokens = self._tokens(offers, np.array([t.seller for t in some]))
-            self.cache.extend(torch.tensor([t.row for t in some]), torch.from_numpy(tokens))
-        return self.cache.state[rows]
+        news = [t for t in threads if t.told]
+        if news:
+            count = [len(t.told) for t in news]
+            longest = max(count)
+            offers = np.array([t.told + t.told[-1:] * (longest - len(t.told)) for t in news], np.int64)  # (n, L, 4)
+            tokens = self._tokens(offers.reshape(-1, 4), np.repeat([t.seller for t in news], longest))
+            self.cache.tell(np.array([t.row for t in news]), tokens.reshape(offers.shape), np.array(count))
+            for thread in news:
+                thread.told.clear()
+        return self.cache.states(np.array([t.row for t in threads]))
 
     def _tokens(self, offers: Ints, seller: Bools) -> Array:  # (n, 4) quantity, unit price, days ahead, mine
         issues = np.where(seller[:, None], self.day.sell_issues, self.day.buy_issues)
@@ -298,7 +321,8 @@ class DayPlay:
     def _wishes(self, asked: Sequence[Question], actions: L3Actions) -> list[Wish]:
         """L3's choices as answers. Whatever can be clipped is left to L1; what is no answer at all is an error."""
         K = len(asked)
-        if actions.op.shape != (K,) or actions.offer.shape != (K, 3) or not torch.isfinite(actions.log_prob).all():
+        finite = np.isfinite(actions.log_prob.numpy()).all()
+        if actions.op.shape != (K,) or actions.offer.shape != (K, 3) or not finite:
             raise BadLayerError(f"L3 gave {tuple(actions.op.shape)} answers to {K} threads, or none that is finite")
         wishes = []
         for question, op, (q, p, ahead) in zip(asked, actions.op.tolist(), actions.offer.tolist(), strict=True):
@@ -314,7 +338,7 @@ class DayPlay:
 
     def _settle(self, threads: Sequence[Thread], wishes: Sequence[Wish], alpha: Array) -> list[Wish]:
         answers = list(wishes)
-        order = np.argsort(-alpha, kind="stable")
+        order = np.argsort(-alpha.round(5), kind="stable")  # equal threads by name, not by how a sum was rounded
         for seller in (False, True):
             side = [int(i) for i in order if threads[i].seller == seller]
             if not side:
@@ -330,3 +354,8 @@ class DayPlay:
         book = Reservations(self.layer, self.day, self.ledger, seller, issues)
         book.hold(offer for name, offer in self.promised.items() if self.threads[name].seller == seller)
         return book
+
+
+def _goal(l2: GoalMaker, days: DayBatch, features: DayFeatures) -> Array:
+    """A network need not build the features once more."""
+    return l2.goals_of_features(days, features) if isinstance(l2, HorizonManagerPPO) else l2.goals_of_days(days)

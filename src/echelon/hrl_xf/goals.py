@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -77,12 +78,17 @@ class Buckets:
 
         Whole numbers times quarters: exact, so a matrix product may add them in any order.
         """
-        sums: Floats = by_days_ahead @ self.weights(np.arange(by_days_ahead.shape[1]))
+        sums: Floats = by_days_ahead @ _weights_of_days(self, by_days_ahead.shape[1])
         return sums
 
     def reachable(self, day: DayBatch) -> Bools:
         """Buckets that hold a day on which a delivery may be agreed; the others are left out of the loss.  # (N, 4)"""
         return np.array([first for first, _ in self.edges]) <= day.last[:, None]
+
+
+@cache
+def _weights_of_days(buckets: Buckets, days: int) -> Floats:
+    return buckets.weights(np.arange(days))
 
 
 BUCKETS = Buckets()

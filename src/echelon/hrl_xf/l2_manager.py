@@ -22,8 +22,9 @@ from echelon.hrl_xf.day_batch import Bools, DayBatch
 from echelon.hrl_xf.devices import device_of_layer, on_device
 from echelon.hrl_xf.goals import BUCKETS, GOAL_SIZE, Buckets, goal_mask
 from echelon.hrl_xf.l1_safety import BUY_AT, SELL_AT, L1SafetyLayer
+from echelon.hrl_xf.layer_arrays import Array, Linear, MadeOnce, relu
 from echelon.hrl_xf.layer_files import Layer, load_layer
-from echelon.hrl_xf.state_builder import P_MAX, StateBuilder
+from echelon.hrl_xf.state_builder import P_MAX, DayFeatures, StateBuilder
 
 STATIC, CHANNELS, ROLES = 12, 10, 2
 QTransform = Literal["none", "log1p", "sqrt"]
@@ -107,7 +108,6 @@ class HorizonManagerPPO(Layer):
         goal = torch.stack([quantity, price], -1).flatten(1)
         return GoalOutput(goal, self.log_std(x), self.value(x).squeeze(-1))
 
-    @torch.inference_mode()
     def predict_goals(
         self,
         x_static: NDArray[np.float32],  # (N, 12)
@@ -119,17 +119,67 @@ class HorizonManagerPPO(Layer):
     ) -> NDArray[np.float32]:
         """Goals in pieces and currency, 0 where nothing can be wanted.  # (N, 16)"""
         arrays = (x_static, X_temporal, x_role, x_static[:, 6:8] * np.float32(P_MAX) if spot is None else spot)
-        tensors = tuple(torch.as_tensor(np.ascontiguousarray(a), dtype=torch.float32) for a in arrays)
-        goal: NDArray[np.float32] = self(*on_device(tensors, device_of_layer(self))).goal.cpu().numpy()
+        if len(x_static) == 1 and self.mean.weight.device.type == "cpu":
+            goal = _PLAY.of(self, self.mean.weight).goal(*(np.asarray(a[0], np.float32) for a in arrays))[None]
+        else:
+            tensors = tuple(torch.as_tensor(np.ascontiguousarray(a), dtype=torch.float32) for a in arrays)
+            with torch.inference_mode():
+                goal = self(*on_device(tensors, device_of_layer(self))).goal.cpu().numpy()
         mask = _sides(x_role) if goal_mask is None else goal_mask & _sides(x_role)
         return np.where(mask, goal, np.float32(0))
 
     def goals_of_days(self, days: DayBatch) -> NDArray[np.float32]:
         """Goals of days as they come at dawn: features, spot prices and mask are made here.  # (N, 16)"""
-        x = StateBuilder(self.horizon).build(days)
+        return self.goals_of_features(days, StateBuilder(self.horizon).build(days))
+
+    def goals_of_features(self, days: DayBatch, x: DayFeatures) -> NDArray[np.float32]:
+        """The same where the days' features are known already.  # (N, 16)"""
+        if self.horizon != days.H:
+            raise ValueError(f"days of horizon {days.H} in an L2 of horizon={self.horizon}; use one horizon")
         spot = np.stack([days.spot_price_in, days.spot_price_out], axis=-1).astype(np.float32)
         return self.predict_goals(x.x_static, x.X_temporal, x.x_role, spot=spot, goal_mask=goal_mask(days))
 
+
+class _PlayManager:
+    """`HorizonManagerPPO.forward` for one dawn, in numpy."""
+
+    def __init__(self, layer: HorizonManagerPPO) -> None:
+        self.stride, self.in_days, self.near_days = layer.stride, layer.in_days, min(4, layer.horizon + 1)
+        self.conv1, self.conv2, self.static = Linear(layer.conv1), Linear(layer.conv2), Linear(layer.static)
+        self.near, self.role, self.mean = Linear(layer.near), Linear(layer.role), Linear(layer.mean)
+        self.trunk, self.trunk2 = Linear(layer.trunk), Linear(layer.trunk2)
+
+    def goal(self, static: Array, temporal: Array, role: Array, spot: Array) -> Array:
+        """(12,), (H+1, 10), (2,), (2,) → (16,)"""
+        days = relu(self.conv1(self._windows(temporal)))
+        days = relu(self.conv2(self._windows(days)))  # (days, C)
+        near = temporal[: self.near_days]
+        if self.in_days:
+            static, near = self._in_days(static, near)
+        parts = [days.max(axis=0), relu(self.static(static)), relu(self.near(near.ravel())), relu(self.role(role))]
+        x = relu(self.trunk2(relu(self.trunk(np.concatenate(parts)))))
+        raw = self.mean(x).reshape(4, 2, 2)  # bucket, side, [Q, P]
+        quantity = np.float32(_PIECES) * np.logaddexp(raw[..., 0], np.float32(0.0))
+        price = np.exp(np.float32(_RATIO_STEP) * np.minimum(np.maximum(raw[..., 1], -20.0), 20.0)) * spot
+        return np.stack([quantity, price], axis=-1).ravel()
+
+    @staticmethod
+    def _in_days(static: Array, near: Array) -> tuple[Array, Array]:
+        """`_in_days` of one day.  # (12,), (days, 10)"""
+        static, near, a_day = static.copy(), near.copy(), max(near[0, 2], np.float32(1e-4))
+        for x, pieces in ((static, _STATIC_PIECES), (near, _NEAR_PIECES)):
+            x[..., pieces] = np.minimum(np.maximum(x[..., pieces] / a_day, -5.0), 5.0)
+        return static, near
+
+    def _windows(self, x: Array) -> Array:
+        """`_windows` of one day.  # (L, C) -> (ceil(L / stride), 3C)"""
+        count, padded = (len(x) - 1) // self.stride + 1, np.zeros((len(x) + 2, x.shape[1]), np.float32)
+        padded[1:-1] = x
+        last = (count - 1) * self.stride + 1
+        return np.concatenate([padded[j : j + last : self.stride] for j in range(3)], axis=1)
+
+
+_PLAY: MadeOnce[HorizonManagerPPO, _PlayManager] = MadeOnce(_PlayManager)
 
 _STATIC_PIECES, _NEAR_PIECES = [1, 2, 8, 9], [0, 1, 3]
 """Inputs that count pieces: stock and commitments of the day; Q_in, Q_out and material of a day ahead."""

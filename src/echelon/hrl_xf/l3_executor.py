@@ -26,10 +26,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from echelon.hrl_xf.devices import device_of_layer, on_device
+from echelon.hrl_xf.devices import on_device
 from echelon.hrl_xf.l1_safety import ACCEPT, END, REJECT
 from echelon.hrl_xf.l3_history import HistoryCache, HistoryTrunk
-from echelon.hrl_xf.l3_situation import CONTEXT, SEEN, Legal, Mode, Situation, context_of, legal_of
+from echelon.hrl_xf.l3_inference import HeadSizes, PlayHeads
+from echelon.hrl_xf.l3_situation import CONTEXT, SEEN, Legal, Mode, Situation, context_of, legal_of, needed, share_of
+from echelon.hrl_xf.layer_arrays import MadeOnce
 from echelon.hrl_xf.layer_files import Layer, load_layer
 from echelon.hrl_xf.thread_tables import DELTA_P, DELTA_Q
 from echelon.onpolicy.distributions import Gated, MaskedCategorical, Parts, Product
@@ -63,9 +65,7 @@ class L3Inputs:
 
     @classmethod
     def of(cls, s: Situation, mode: Mode) -> L3Inputs:
-        need = s.open_goal[np.arange(len(s)), :, s.seller.astype(np.int64)].sum(axis=1).round().astype(np.int64)
-        share = np.maximum(np.ceil(need * s.alpha.astype(np.float64)), 1.0).astype(np.int64)
-        arrays = (context_of(s), s.l1_op, s.offer_base, s.seen, s.own, need, share, s.issues[:, 4:])
+        arrays = (context_of(s), s.l1_op, s.offer_base, s.seen, s.own, needed(s), share_of(s), s.issues[:, 4:])
         return cls(*(torch.as_tensor(a) for a in arrays), legal=legal_of(s, mode, Q_SIZE, P_SIZE))
 
 
@@ -146,12 +146,29 @@ class TemporalDecisionTransformer(Layer):
         """One causal pass over B threads serves their N decisions."""
         return self.policy(self.states(tokens, mask, thread, history), x)
 
-    @torch.inference_mode()
     def act(
         self, state: Tensor, situation: Situation, *, generator: torch.Generator | None = None, greedy: bool = True
     ) -> L3Actions:
         """Choose at N decisions: the most probable, or a draw. Wherever the layer is, the actions are on the CPU."""
-        device = device_of_layer(self)
+        device = self.fuse.weight.device
+        if device.type == "cpu":
+            found = _PLAY_HEADS.of(self, self.fuse.weight).choose(state.detach().numpy(), situation, generator, greedy)
+            op, day, dq, dp = (torch.from_numpy(a) for a in (found.op, found.day, found.dq, found.dp))
+            parts = {"op": op, "day": day, "dq": dq, "dp": dp}
+            log_prob, ops = torch.from_numpy(found.log_prob), torch.from_numpy(found.op_log_probs)
+            return L3Actions(op, torch.from_numpy(found.offer), parts, log_prob, ops)
+        return self._act_on(device, state, situation, generator, greedy)
+
+    @torch.inference_mode()
+    def _act_on(
+        self,
+        device: torch.device,
+        state: Tensor,
+        situation: Situation,
+        generator: torch.Generator | None,
+        greedy: bool,
+    ) -> L3Actions:
+        """The same by `policy`, for layers that are not on the CPU."""
         x = on_device(L3Inputs.of(situation, self.mode), device)
         state, parts = state.to(device), Parts()
         log_prob = torch.zeros(len(situation), device=device)
@@ -169,6 +186,11 @@ class TemporalDecisionTransformer(Layer):
         """The offers that stored choices stand for; zeros unless REJECT.  # (N, 3) quantity, unit price, days ahead"""
         offer = torch.stack([x.legal.first_q + parts["dq"], x.legal.first_p + parts["dp"], parts["day"]], -1)
         return offer.masked_fill((parts["op"] != REJECT)[:, None], 0)
+
+
+_PLAY_HEADS: MadeOnce[TemporalDecisionTransformer, PlayHeads] = MadeOnce(
+    lambda layer: PlayHeads(layer, HeadSizes(Q_SIZE, P_SIZE, _PIECES, _RATIOS, _PRIOR_SCALE))
+)
 
 
 class _Heads:

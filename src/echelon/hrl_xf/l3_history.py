@@ -9,9 +9,13 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+
+from echelon.hrl_xf.day_batch import Ints
+from echelon.hrl_xf.layer_arrays import Array, LayerNorm, Linear, array_of, log_softmax, relu
 
 TOKEN = 4
 """quantity, price as ratio of the issue's range, days ahead, 1 if mine"""
@@ -86,60 +90,102 @@ class HistoryTrunk(nn.Module):
         return states
 
 
+class _PlayBlock:
+    """`_Block` for the newest offers of a few threads, in numpy."""
+
+    def __init__(self, block: _Block) -> None:
+        self.heads = block.heads
+        self.norm1, self.norm2 = LayerNorm(block.norm1), LayerNorm(block.norm2)
+        self.qkv, self.out, self.up, self.down = (Linear(m) for m in (block.qkv, block.out, block.up, block.down))
+
+    def split(self, x: Array) -> Array:
+        """Queries, keys and values.  # (n, L, w) -> (3, n, L, h, w/h)"""
+        n, L, width = x.shape
+        return self.qkv(self.norm1(x)).reshape(n, L, 3, self.heads, width // self.heads).transpose(2, 0, 1, 3, 4)
+
+    def join(self, x: Array, attended: Array) -> Array:
+        """Back to (n, L, w), and through the MLP."""
+        x = x + self.out(attended.reshape(x.shape))
+        return x + self.down(relu(self.up(self.norm2(x))))
+
+
 class HistoryCache:
-    """States of many threads, extended offer by offer; for play."""
+    """States of many threads, extended offer by offer; for play, in numpy on the CPU wherever the layer is.
+
+    The weights must not change while it lives.
+    """
 
     def __init__(self, trunk: HistoryTrunk, threads: int) -> None:
-        self._trunk, self._room = trunk, trunk.max_tokens + 1
+        self._room = trunk.max_tokens + 1
+        self._embed, self._norm = Linear(trunk.embed), LayerNorm(trunk.norm)
+        self._blocks = [_PlayBlock(block) for block in trunk.blocks]  # type: ignore[arg-type]
+        self._place = array_of(trunk.place)
         head = trunk.width // trunk.heads
-        shape = (len(trunk.blocks), threads, trunk.heads, self._room, head)
-        self._device = trunk.begin.device
-        self._keys, self._values = (torch.zeros(shape, device=self._device) for _ in range(2))
-        self.length = torch.zeros(threads, dtype=torch.long, device=self._device)  # offers told so far
-        self.state = torch.zeros(threads, trunk.width, device=self._device)
-        self._begin(torch.arange(threads))
-        self._nothing_said = self.state[:1].clone()
-
-    @torch.inference_mode()
-    def _begin(self, rows: Tensor) -> None:
-        rows = rows.to(self._device)
-        x = (self._trunk.begin + self._trunk.place[0]).expand(len(rows), 1, -1)
-        self._tell(rows, x, self.length[rows])
+        shape = (len(self._blocks), threads, self._room, trunk.heads, head)
+        self._keys, self._values = np.zeros(shape, np.float32), np.zeros(shape, np.float32)
+        self._length = np.zeros(threads, np.int64)  # offers told so far
+        self._state = np.zeros((threads, trunk.width), np.float32)
+        self.state = torch.from_numpy(self._state)
+        """of each thread, after all it was told  # (threads, w)"""
+        begin = np.broadcast_to(array_of(trunk.begin) + self._place[0], (threads, 1, trunk.width))
+        self._extend(np.arange(threads), begin, np.zeros((threads, 1), np.int64))
+        self._nothing_said = self._state[:1].copy()
 
     def __len__(self) -> int:
-        return len(self.length)
+        return len(self._length)
 
-    @torch.inference_mode()
     def restart(self, rows: Tensor | None = None) -> None:
         """Forget the offers of these threads (default: all); what stands before any offer is known already."""
-        chosen = slice(None) if rows is None else rows
-        self.length[chosen] = 0
-        self.state[chosen] = self._nothing_said
+        chosen = slice(None) if rows is None else rows.numpy()
+        self._length[chosen] = 0
+        self._state[chosen] = self._nothing_said
 
-    @torch.inference_mode()
     def extend(self, rows: Tensor, tokens: Tensor) -> Tensor:
         """Tell one more offer in each of these threads; returns their states.  # (n,), (n, 4) -> (n, w)"""
-        rows, tokens = rows.long().to(self._device), tokens.to(self._device)
-        at = self.length[rows] + 1
-        if len(rows) and int(at.max()) >= self._room:
+        at = rows.long().numpy()
+        self.tell(at, tokens.numpy()[:, None], np.ones(len(at), np.int64))
+        return self.states(at)
+
+    def states(self, rows: Ints) -> Tensor:
+        """What these threads' histories come to.  # (n,) -> (n, w)"""
+        return torch.from_numpy(self._state[rows])
+
+    def tell(self, rows: Ints, tokens: Array, count: Ints) -> None:
+        """Tell each thread its next offers, `count` of them; behind these the last one stands again.
+
+        (n,), (n, L, 4), (n,)
+        """
+        if not len(rows):
+            return
+        length = self._length[rows] + count
+        if int(length.max()) >= self._room:
             raise ValueError(
                 f"a thread of more than {self._room - 1} offers does not fit the cache; "
-                f"make the layer with a larger max_tokens than {self._trunk.max_tokens}"
+                f"make the layer with a larger max_tokens than {self._room - 1}"
             )
-        x = (self._trunk.embed(_token_inputs(tokens)) + self._trunk.place[at])[:, None]
-        self.length[rows] = at
-        return self._tell(rows, x, at)
+        at = self._length[rows][:, None] + np.minimum(np.arange(1, tokens.shape[1] + 1), count[:, None])  # (n, L)
+        self._extend(rows, self._embed(_token_arrays(tokens)) + self._place[at], at)
+        self._length[rows] = length
 
-    def _tell(self, rows: Tensor, x: Tensor, at: Tensor) -> Tensor:
+    def _extend(self, rows: Ints, x: Array, at: Ints) -> None:  # (n,), (n, L, w), (n, L)
         used = int(at.max()) + 1 if len(rows) else 1
-        visible = (torch.arange(used, device=self._device) <= at[:, None])[:, None, None, :]  # (n, 1, 1, used)
-        for i, block in enumerate(self._trunk.blocks):
-            q, k, v = block.split(x)  # type: ignore[operator]
-            self._keys[i, rows, :, at], self._values[i, rows, :, at] = k[:, :, 0], v[:, :, 0]
-            keys, values = self._keys[i, rows, :, :used], self._values[i, rows, :, :used]
-            scores = (q @ keys.transpose(-1, -2)) / math.sqrt(q.shape[-1])
-            weights = scores.masked_fill(~visible, -math.inf).softmax(-1)
-            x = block.join(x, weights @ values)  # type: ignore[operator]
-        state: Tensor = self._trunk.norm(x)[:, 0]
-        self.state[rows] = state
-        return state
+        hidden = (np.arange(used) > at[:, :, None])[:, None]  # (n, 1, L, used)
+        for i, block in enumerate(self._blocks):
+            q, k, v = block.split(x)
+            self._keys[i, rows[:, None], at], self._values[i, rows[:, None], at] = k, v
+            keys, values = self._keys[i, rows, :used], self._values[i, rows, :used]  # (n, used, h, w/h)
+            scores = q.transpose(0, 2, 1, 3) @ keys.transpose(0, 2, 3, 1) / np.float32(math.sqrt(q.shape[-1]))
+            scores[np.broadcast_to(hidden, scores.shape)] = -np.inf
+            weights = np.exp(log_softmax(scores))  # (n, h, L, used)
+            x = block.join(x, (weights @ values.transpose(0, 2, 1, 3)).transpose(0, 2, 1, 3))
+        self._state[rows] = self._norm(x[:, -1])
+
+
+def _token_arrays(tokens: Array) -> Array:
+    """`_token_inputs`.  # (n, L, 4) -> (n, L, 7)"""
+    x = np.empty((*tokens.shape[:2], _INPUTS), np.float32)
+    quantity, ratio, mine = tokens[..., 0], tokens[..., 1], tokens[..., 3]
+    x[..., 0] = np.log1p(np.maximum(quantity, 0)) / np.float32(3.0)
+    x[..., 1], x[..., 2], x[..., 3], x[..., 4] = quantity / 30.0, ratio, tokens[..., 2] / 10.0, mine
+    x[..., 5], x[..., 6] = ratio * mine, 1.0 - mine
+    return x

@@ -12,7 +12,8 @@ So every choice leaves at least one for the next.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Literal
+from functools import cached_property
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -20,9 +21,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from echelon.hrl_xf.day_batch import Bools, Floats, Ints
-from echelon.hrl_xf.l1_safety import L1Output, L1SafetyLayer
+from echelon.hrl_xf.l1_safety import L1Output, L1SafetyLayer, Outcomes
 from echelon.hrl_xf.samples import MicroBatch
-from echelon.hrl_xf.state_builder import role_one_hot
 from echelon.hrl_xf.thread_tables import DELTA_P, DELTA_Q
 
 Array = NDArray[np.float32]
@@ -61,12 +61,22 @@ class Situation:
     spot: Array  # (N, 2) spot prices in and out
 
     def __post_init__(self) -> None:
-        sizes = {f.name: len(getattr(self, f.name)) for f in fields(self)}
-        if len(set(sizes.values())) != 1:
+        if len(set(map(len, vars(self).values()))) != 1:
+            sizes = {f.name: len(getattr(self, f.name)) for f in fields(self)}
             raise ValueError(f"columns of a situation must have one length, got {sizes}")
 
     def __len__(self) -> int:
         return len(self.seller)
+
+    @cached_property
+    def acceptable(self) -> Bools:
+        """Whether the offer on the table is within L1's limits.  # (N,)"""
+        q, p, d = self.seen.T
+        day = np.minimum(np.maximum(d, 0), self.safe.shape[1] - 1)
+        n = np.arange(len(self))
+        inside = self.on_table & (q >= 1) & (day == d) & self.open[n, day] & (q <= self.safe[n, day])
+        found: Bools = inside & (self.seller | (q * p <= self.B_free))
+        return found
 
     @classmethod
     def of_batch(cls, b: MicroBatch, alpha: Array) -> Situation:
@@ -95,10 +105,15 @@ class Situation:
         last_mine: Bools,
         alpha: Array,
         spot: Array,
+        plain: Outcomes | None = None,
     ) -> Situation:
-        """Decisions in play: L1's view of the threads, and what the agent knows besides. Days count from today."""
-        today = np.stack([np.zeros_like(out.step), out.step, np.zeros_like(out.step)], axis=-1)
-        base = layer.baseline_offers(out)
+        """Decisions in play: L1's view of the threads, and what the agent knows besides. Days count from today.
+
+        `plain` spares computing `baseline_offers` again.
+        """
+        today = np.zeros((len(out.step), 3), np.int64)
+        today[:, 1] = out.step
+        base = layer.baseline_offers(out) if plain is None else plain
         answers = layer.answer(out, seen[:, [0, 2, 1]] + today, on_table, base)
         offer = np.where(base.legal[:, None], base.outcome - today, 0)[:, [0, 2, 1]]
         issues = out.issues.copy()
@@ -129,64 +144,121 @@ def _last_offers(b: MicroBatch) -> tuple[Ints, Ints, Bools]:
     return seen, own, at_own > at_seen
 
 
-def _pieces(q: NDArray[np.floating] | Ints) -> Floats:
-    return np.log1p(np.maximum(q, 0.0)) / 3.0
+def open_pieces(s: Situation) -> Array:
+    """Pieces of the goal still open on the decision's side, by bucket.  # (N, 4)"""
+    return s.open_goal[np.arange(len(s)), :, s.seller.astype(np.int64)]
 
 
-def _dearness(price: NDArray[np.floating] | Ints, spot: Floats) -> Floats:
+def needed(s: Situation) -> Ints:
+    """Whole pieces of the goal still open on the decision's side.  # (N,)"""
+    return open_pieces(s).sum(axis=1).round().astype(np.int64)
+
+
+def share_of(s: Situation) -> Ints:
+    """What α gives the thread of them, at least one piece.  # (N,)"""
+    return np.maximum(np.ceil(needed(s) * s.alpha.astype(np.float64)), 1.0).astype(np.int64)
+
+
+def _pieces(q: NDArray[np.floating]) -> NDArray[np.floating]:
+    found: NDArray[np.floating] = np.log1p(np.maximum(q, 0.0)) / 3.0
+    return found
+
+
+def _dearness(price: Floats, spot: Floats) -> Floats:
     """How far a price lies from spot, in fifths; 0 where there is no price."""
-    return np.where(price > 0, np.clip(5.0 * (price / np.maximum(spot, 1e-6) - 1.0), -2.0, 2.0), 0.0)
+    return np.where(price > 0, _between(5.0 * (price / spot - 1.0), -2.0, 2.0), 0.0)
+
+
+def _between(x: Floats, low: float, high: float) -> Floats:
+    """`np.clip`, which takes several times as long on few numbers."""
+    return np.minimum(np.maximum(x, low), high)
 
 
 def context_of(s: Situation) -> Array:
-    """The context vector of each decision; the first four numbers tell the last token.  # (N, CONTEXT)"""
-    n = np.arange(len(s))
+    """The context vector of each decision; the first four numbers tell the last token.  # (N, CONTEXT)
+
+    A call has few threads, so a step costs the same whatever its width: numbers of one kind are made together.
+    """
+    N, side = len(s), s.seller.astype(np.int64)
     both = np.maximum(s.spot.astype(np.float64), 1e-6)
-    spot = both[n, s.seller.astype(np.int64)]
-    low, high = s.issues[:, 4].astype(np.float64), s.issues[:, 5].astype(np.float64)
-    ratio = [(offer[:, 1] - low) / np.maximum(high - low, 1.0) for offer in (s.seen, s.own)]
-    has_seen, has_own = s.seen[:, 0] > 0, s.own[:, 0] > 0
-    goal = s.goal.astype(np.float64).reshape(-1, 4, 2, 2)
-    near = np.zeros((2, len(s), NEAR_DAYS))
-    width = min(NEAR_DAYS, s.safe.shape[1])
-    near[0, :, :width], near[1, :, :width] = _pieces(s.safe[:, :width]), s.open[:, :width]
-    mine = s.last_mine & has_own
-    last = np.where(mine[:, None], s.own, s.seen)
-    open_side = s.open_goal[n, :, s.seller.astype(np.int64)].astype(np.float64)  # (N, 4)
-    total = open_side.sum(axis=1)
+    spot = both[np.arange(N), side][:, None]
+    total = open_pieces(s).astype(np.float64).sum(axis=1)[:, None]
+    low, high = s.issues[:, 4:5].astype(np.float64), s.issues[:, 5:6].astype(np.float64)
+    goal = s.goal.astype(np.float64).reshape(N, 8, 2)  # 4 buckets of buy, sell
+    seen_q, seen_p, seen_day, own_q, own_day = s.seen[:, :1], s.seen[:, 1:2], s.seen[:, 2:], s.own[:, :1], s.own[:, 2:]
+    others, others_q, rank = s.others[:, :1], s.others[:, 1:2], s.others[:, 2:]
+    has_seen, has_own = seen_q > 0, own_q > 0
+    mine = s.last_mine[:, None] & has_own
+    last = np.where(mine, s.own, s.seen)
+    width = high - low
+    spread = np.maximum(width, 1.0)
+    seen_ratio = np.where(has_seen, (seen_p - low) / spread, 0.0)
+    own_ratio = np.where(has_own, (s.own[:, 1:2] - low) / spread, 0.0)
+    alpha = s.alpha[:, None].astype(np.float64)
+
+    counted = [
+        goal[:, :, 0], last[:, :1], total, total - seen_q, s.offer_base[:, :1], s.B_free[:, None] / spot, width,
+        others_q, seen_q, own_q, _near(s.safe),
+    ]  # fmt: skip
+    pieces = _pieces(np.concatenate(counted, axis=1))
+    goal_q, last_q, left, base_q, money, width_q = (pieces[:, a:b] for a, b in _COUNTED[:6])
+    others_pieces, seen_pieces, own_pieces, near = (pieces[:, a:b] for a, b in _COUNTED[6:])
+    prices = np.concatenate([goal[:, :, 1], s.baseline[:, 1:2], low, high, seen_p], axis=1)
+    dear = _dearness(prices, np.concatenate([both[:, _SIDES], np.repeat(spot, 4, axis=1)], axis=1))
     parts = [
         # the last token
-        _pieces(last[:, 0]), np.where(mine, ratio[1], np.where(has_seen, ratio[0], 0.0)), last[:, 2] / 10.0, mine,
+        last_q, np.where(mine, own_ratio, seen_ratio), last[:, 2:] / 10.0, mine,
         # goal and what is open of it
-        _pieces(goal[..., 0]), _dearness(goal[..., 1], both[:, None, :]), _pieces(s.open_goal), _pieces(total),
-        _pieces(np.maximum(total - s.seen[:, 0], 0.0)), np.clip((s.seen[:, 0] - total) / 10.0, -3.0, 3.0),
+        goal_q, dear[:, :8], _pieces(s.open_goal).reshape(N, 8), left, _between((seen_q - total) / 10.0, -3.0, 3.0),
         # L1
-        _pieces(s.baseline[:, 0]), _dearness(s.baseline[:, 1], spot), s.baseline[:, 2] / 10.0,
-        _pieces(s.offer_base[:, 0]), s.offer_base[:, 0] > 0, np.eye(3)[s.l1_op],
-        _pieces(s.B_free / spot) / 2.0, near[0], near[1], may_accept(s),
+        _pieces(s.baseline[:, :1]), dear[:, 8:9], s.baseline[:, 2:] / 10.0, base_q, s.offer_base[:, :1] > 0,
+        _OPS[s.l1_op], money / 2.0, near, _near(s.open), s.acceptable[:, None],
         # the thread
-        role_one_hot(s.seller), s.relative_time, s.issues[:, :4] / 10.0, _dearness(low, spot), _dearness(high, spot),
-        _pieces(high - low), s.alpha, np.log(s.alpha.astype(np.float64) + 1e-3) / 5.0,
-        s.others[:, 0] / 5.0, _pieces(s.others[:, 1]), s.others[:, 2] / 5.0,
-        np.clip((s.others[:, 1] + s.seen[:, 0] - total) / 20.0, -3.0, 3.0),
-        s.on_table, _pieces(s.seen[:, 0]), np.where(has_seen, ratio[0], 0.0), s.seen[:, 2] / 10.0,
-        _dearness(s.seen[:, 1], spot), has_own, _pieces(s.own[:, 0]), np.where(has_own, ratio[1], 0.0),
-        s.own[:, 2] / 10.0,
+        _ROLES[side], s.relative_time[:, None], s.issues[:, :4] / 10.0, dear[:, 9:11], width_q, alpha,
+        np.log(alpha + 1e-3) / 5.0, others / 5.0, others_pieces, rank / 5.0,
+        _between((others_q + seen_q - total) / 20.0, -3.0, 3.0),
+        s.on_table[:, None], seen_pieces, seen_ratio, seen_day / 10.0, dear[:, 11:], has_own, own_pieces, own_ratio,
+        own_day / 10.0,
     ]  # fmt: skip
-    return np.concatenate([np.reshape(p, (len(s), -1)) for p in parts], axis=1).astype(np.float32)
+    return np.concatenate(parts, axis=1).astype(np.float32)
 
 
+def _near(days: NDArray[np.generic]) -> NDArray[np.generic]:
+    """The first days; zeros where the horizon is shorter.  # (N, H+1) -> (N, NEAR_DAYS)"""
+    if days.shape[1] >= NEAR_DAYS:
+        return days[:, :NEAR_DAYS]
+    padding = np.zeros((len(days), NEAR_DAYS - days.shape[1]), days.dtype)
+    return np.concatenate([days, padding], axis=1)
+
+
+_COUNTED = ((0, 8), (8, 9), (9, 11), (11, 12), (12, 13), (13, 14), (14, 15), (15, 16), (16, 17), (17, 17 + NEAR_DAYS))
+"""Where in `counted` they stand; `left` is what is open of the goal before and after the offer on the table."""
+_SIDES = np.tile([0, 1], 4)
+_OPS, _ROLES = np.eye(3, dtype=np.float32), np.eye(2, dtype=np.float32)
 CONTEXT = 4 + 8 + 8 + 8 + 3 + 3 + 2 + 3 + 1 + 2 * NEAR_DAYS + 1 + 2 + 1 + 4 + 3 + 2 + 4 + 5 + 4
 
 
 def may_accept(s: Situation) -> Bools:
     """Whether the offer on the table is within L1's limits.  # (N,)"""
-    q, p, d = s.seen.T
-    day = np.clip(d, 0, s.safe.shape[1] - 1)
-    n = np.arange(len(s))
-    inside = s.on_table & (q >= 1) & (day == d) & s.open[n, day] & (q <= s.safe[n, day])
-    found: Bools = inside & (s.seller | (q * p <= s.B_free))
-    return found
+    return s.acceptable
+
+
+class LegalArrays(NamedTuple):
+    """`Legal` before it is tensors; the same columns."""
+
+    accept: Bools
+    day: Bools
+    least: Ints
+    most: NDArray[np.int32]
+    first_q: Ints
+    first_p: Ints
+    low_p: Ints
+    high_p: Ints
+    money: Ints
+
+    def take(self, rows: Ints) -> LegalArrays:
+        columns: list[Any] = [column[rows] for column in self]
+        return LegalArrays(*columns)
 
 
 @dataclass(frozen=True)
@@ -226,6 +298,11 @@ class Legal:
 
 def legal_of(s: Situation, mode: Mode, q_size: int, p_size: int) -> Legal:
     """The masks of N decisions for heads of these sizes."""
+    return Legal(*(torch.as_tensor(np.ascontiguousarray(a)) for a in legal_arrays(s, mode, q_size, p_size)))
+
+
+def legal_arrays(s: Situation, mode: Mode, q_size: int, p_size: int) -> LegalArrays:
+    """The same as arrays."""
     base_q, base_p = s.offer_base[:, 0], s.offer_base[:, 1]
     if mode == "residual":
         first_q, first_p, can = base_q - DELTA_Q, base_p - DELTA_P, base_q > 0
@@ -243,5 +320,4 @@ def legal_of(s: Situation, mode: Mode, q_size: int, p_size: int) -> Legal:
     within = (k >= s.issues[:, 2:3]) & (k <= s.issues[:, 3:4]) & (s.issues[:, 1:2] > 0)
     day = s.open & within & (most >= least[:, None]) & (can & (low_p <= high_p))[:, None]
     whole = np.floor(np.minimum(money, _PLENTY)).astype(np.int64)
-    arrays = (may_accept(s), day, least, most, first_q, first_p, low_p, high_p, whole)
-    return Legal(*(torch.as_tensor(np.ascontiguousarray(a)) for a in arrays))
+    return LegalArrays(may_accept(s), day, least, most, first_q, first_p, low_p, high_p, whole)

@@ -7,6 +7,7 @@ made; a thread without any is described by L1's baseline instead, so that d*, pr
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,15 +39,16 @@ class ThreadStates:
     X_temporal: NDArray[np.float32]  # (K, H+1, 10)
     I_max: Floats  # (K,)
 
-    @property
+    @cached_property
     def standing(self) -> Floats:
         """The last offer, or the baseline where nobody has spoken.  # (K, 3)"""
         return np.where(self.spoken[:, None], self.last, self.baseline)
 
-    @property
+    @cached_property
     def d_star(self) -> Ints:
         """Days ahead of the standing offer.  # (K,)"""
-        return np.clip(self.standing[:, 2], 0, self.safe.shape[1] - 1).astype(np.int64)
+        days: Ints = np.minimum(np.maximum(self.standing[:, 2], 0), self.safe.shape[1] - 1).astype(np.int64)
+        return days
 
 
 def closeness(price_gap: Floats) -> Floats:
@@ -57,7 +59,7 @@ def closeness(price_gap: Floats) -> Floats:
 def thread_priority(days: Ints, pressure: Floats, relative_time: Floats, price_gap: Floats) -> Floats:
     """clip(1 + .5/(d*+1) + .5·pressure + .5·relative time + .5·closeness, .1, 3)  # (K,)"""
     raw = 1.0 + 0.5 / (days + 1.0) + 0.5 * pressure + 0.5 * relative_time + 0.5 * closeness(price_gap)
-    return np.clip(raw, 0.1, 3.0)
+    return np.minimum(np.maximum(raw, 0.1), 3.0)
 
 
 def teacher_alpha(days: Ints, priority: Floats) -> Floats:
@@ -92,7 +94,7 @@ def thread_features(threads: ThreadStates, buckets: Buckets = BUCKETS) -> NDArra
     k, d, I_max = np.arange(len(threads.seller)), threads.d_star, threads.I_max
     quantity, price, _ = threads.standing.T
     firsts = np.array([first for first, _ in buckets.edges])
-    bucket = np.searchsorted(firsts, d, side="right") - 1
+    bucket = firsts.searchsorted(d, side="right") - 1
     q_buy, p_buy, q_sell, p_sell = threads.goal.reshape(-1, len(firsts), 4)[k, bucket].T.astype(np.float64)
     q_goal, p_goal = np.where(threads.seller, q_sell, q_buy), np.where(threads.seller, p_sell, p_buy)
     channels = threads.X_temporal[k, d].astype(np.float64)  # (K, 10)
@@ -104,7 +106,11 @@ def thread_features(threads: ThreadStates, buckets: Buckets = BUCKETS) -> NDArra
         threads.baseline[:, 1] / P_MAX, q_buy / I_max, q_sell / I_max, p_buy / P_MAX, p_sell / P_MAX,
         threads.round / ROUNDS, threads.relative_time, price_gap, (quantity - q_goal) / I_max,
     ]  # fmt: skip
-    return np.concatenate([np.stack(columns, axis=-1), channels], axis=1).astype(np.float32)
+    found = np.empty((len(k), THREAD_FEATURES), np.float32)
+    for i, column in enumerate(columns):
+        found[:, i] = column
+    found[:, len(columns) :] = channels
+    return found
 
 
 def global_features(

@@ -140,7 +140,8 @@ def role_one_hot(seller: Bools) -> NDArray[np.float32]:
 
 def _ratio(a: Floats, b: Floats, otherwise: Floats | float) -> Floats:
     """a / b, and `otherwise` where b is not positive."""
-    out = np.array(np.broadcast_to(otherwise, a.shape), np.float64)
+    out = np.empty(a.shape)
+    out[...] = otherwise
     return np.divide(a, b, out=out, where=b > 0)
 
 
@@ -162,7 +163,7 @@ class StateBuilder:
 
 
 def _clipped(x: Floats, ranges: Floats) -> NDArray[np.float32]:
-    return np.clip(x, ranges[:, 0], ranges[:, 1]).astype(np.float32)
+    return np.minimum(np.maximum(x, ranges[:, 0]), ranges[:, 1]).astype(np.float32)
 
 
 def _initial_balance(day: DayBatch) -> Floats:
@@ -190,11 +191,14 @@ def _temporal(day: DayBatch) -> NDArray[np.float32]:
     dear_in, supply = _market(day, seller=False)
     dear_out, demand = _market(day, seller=True)
     channels = [
-        day.Q_in / I_max, day.Q_out / I_max, np.broadcast_to(L / I_max, C.shape), material / I_max,
+        day.Q_in / I_max, day.Q_out / I_max, L / I_max, material / I_max,
         (C - material) / I_max, (day.balance[:, None] + spent) / B0, dear_in / P_MAX, dear_out / P_MAX,
         (day.Q_out + demand) / np.maximum(C, 1.0), (day.Q_in + supply) / np.maximum(C, 1.0),
     ]  # fmt: skip
-    return _clipped(np.stack(channels, axis=-1), TEMPORAL_RANGES)
+    found = np.empty((*C.shape, len(channels)))
+    for i, channel in enumerate(channels):
+        found[..., i] = channel
+    return _clipped(found, TEMPORAL_RANGES)
 
 
 def _market(day: DayBatch, seller: bool) -> tuple[Floats, Floats]:
@@ -215,10 +219,9 @@ def _market(day: DayBatch, seller: bool) -> tuple[Floats, Floats]:
         return np.bincount(cell, x, Q.size).astype(np.float64).reshape(Q.shape)  # adds in the order of the offers
 
     total_weight = total(weight)
-    S = np.broadcast_to(spot[:, None], Q.shape)
+    S = spot[:, None]
     V, A = _ratio(money, Q, 0.0), _ratio(total(weight * price), total_weight, 0.0)
     has_V, has_A = Q > 0, total_weight > 0
-    future = np.select(
-        [has_V & has_A, has_V, has_A], [0.6 * V + 0.3 * A + 0.1 * S, 0.75 * V + 0.25 * S, 0.6 * A + 0.4 * S], S
-    )
+    with_V = np.where(has_A, 0.6 * V + 0.3 * A + 0.1 * S, 0.75 * V + 0.25 * S)
+    future = np.where(has_V, with_V, np.where(has_A, 0.6 * A + 0.4 * S, S))
     return future - S, total(weight * offers.quantity * np.clip(better, *PRICE_RATIO_RANGE))
