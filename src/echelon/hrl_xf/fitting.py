@@ -27,8 +27,8 @@ from echelon.hrl_xf.day_batch import FEATURE_VERSION
 from echelon.hrl_xf.devices import device_of_layer, on_device
 from echelon.hrl_xf.fit_task import EpochReport, FitSettings, Task, add_sums, mean_of, measure
 from echelon.hrl_xf.layer_files import LayerFileError, fit_weights
+from echelon.onpolicy.optimizer import JointAdam, clip_gradients
 from echelon.runtime.checkpoint import Checkpoint, CheckpointError, latest, load_checkpoint, save_checkpoint
-from echelon.runtime.packing import pack, unpack
 from echelon.runtime.rundir import diff_options
 from echelon.runtime.seeding import rng
 
@@ -62,11 +62,17 @@ class _Fit:
         self.task, self.settings = task, settings
         self.epochs_dir, self.partial_dir = folder / task.name, folder / f".{task.name}-partial"
         self.device = device_of_layer(task.layer)
-        self.optimiser = torch.optim.AdamW(
-            task.layer.parameters(), settings.lr, weight_decay=settings.weight_decay,
-            fused=self.device.type in ("cpu", "cuda", "mps"),
-        )  # fmt: skip
+        self.optimiser: JointAdam | None = None
+        """made at the first step, over the parameters that the loss reaches"""
+        self.learnt: list[str] = []
+        """their names"""
         self.progress = _Progress()
+
+    def _learn(self, names: list[str]) -> JointAdam:
+        parameters, s = dict(self.task.layer.named_parameters()), self.settings
+        self.learnt = names
+        self.optimiser = JointAdam((parameters[n] for n in names), s.lr, eps=1e-8, weight_decay=s.weight_decay)
+        return self.optimiser
 
     # -- checkpoints
 
@@ -80,9 +86,9 @@ class _Fit:
         }  # fmt: skip
 
     def save(self, directory: Path, name: str, *, best: bool = False, keep_last: int | None = None) -> None:
-        optimiser, structure = pack(self.optimiser.state_dict())
+        optimiser = {} if self.optimiser is None else self.optimiser.state_dict()
         state = {
-            "progress": asdict(self.progress), "optimiser": structure,
+            "progress": asdict(self.progress), "learnt": self.learnt,
             "versions": {"torch": torch.__version__, "numpy": np.__version__, "python": platform.python_version()},
             "settings": asdict(self.settings),
         }  # fmt: skip
@@ -107,7 +113,10 @@ class _Fit:
             fit_weights(self.task.layer, saved.tensors["weights"], path)
         except LayerFileError as error:
             raise CheckpointError(str(error)) from error
-        self.optimiser.load_state_dict(unpack(saved.tensors["optimiser"], saved.state["optimiser"]))
+        if "learnt" not in saved.state:
+            raise CheckpointError(f"{path} is of an earlier Echelon, whose optimiser was kept otherwise; --no-resume")
+        if saved.state["learnt"]:
+            self._learn(saved.state["learnt"]).load_state_dict(saved.tensors["optimiser"])
         self.progress = _Progress(**saved.state["progress"])
 
     def find(self) -> Path | None:
@@ -177,17 +186,18 @@ class _Fit:
         task, settings, progress = self.task, self.settings, self.progress
         progress.step += 1
         progress.lr = settings.lr * min(1.0, progress.step / max(1, settings.warmup_steps))
-        for group in self.optimiser.param_groups:
-            group["lr"] = progress.lr  # from the settings at each step: a resumed run uses the rate it was given
         loss, sums = task.loss(task.layer, batch)
         if not torch.isfinite(loss):
             raise FloatingPointError(
                 f"{task.name} epoch {progress.epoch} batch {progress.batch}: the loss is {loss.item()}"
             )
-        self.optimiser.zero_grad(set_to_none=True)
+        if self.optimiser is not None:
+            self.optimiser.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
-        torch.nn.utils.clip_grad_norm_(task.layer.parameters(), settings.clip_norm)
-        self.optimiser.step()
+        optimiser = self.optimiser or self._learn([n for n, p in task.layer.named_parameters() if p.grad is not None])
+        optimiser.lr = progress.lr  # from the settings at each step: a resumed run uses the rate it was given
+        clip_gradients([optimiser], settings.clip_norm)
+        optimiser.step()
         add_sums(progress.sums, sums)
 
     def _close(self, seconds: float, samples: int, loading: float) -> EpochReport:
