@@ -43,6 +43,11 @@ class JointAdam:
     def lr(self, rate: float) -> None:
         self._adam.param_groups[0]["lr"] = rate
 
+    @property
+    def joint(self) -> Tensor:
+        """All parameters as one array; to write to it is to write to them."""
+        return self._joint.detach()
+
     def zero_grad(self) -> None:
         """Forget the gradients."""
         for parameter in self.parameters:
