@@ -39,7 +39,7 @@ from echelon.hrl_xf.layer_figures import (
 )
 from echelon.hrl_xf.layer_files import read_layer
 from echelon.hrl_xf.learning import l3_loss, l4_loss
-from echelon.hrl_xf.options import EvaluateOptions
+from echelon.hrl_xf.options import EvaluateOptions, TrainOptions
 from echelon.hrl_xf.samples import MacroDataset, MicroDataset, Rows
 from echelon.hrl_xf.split import FILE, Split, WorldSplit
 from echelon.hrl_xf.tournament_data import TournamentData
@@ -174,7 +174,7 @@ def _control(
     """The same network with less to see, trained as it was: the weights kept are the best by validation."""
     torch.manual_seed(seed)
     control = TemporalDecisionTransformer(**(layer.options | {"view": view})).to(device_of_layer(layer))
-    settings = FitSettings(epochs=epochs, batch_size=512, lr=1e-3, seed=seed)
+    settings = FitSettings(epochs=epochs, batch_size=512, lr=1e-3, seed=seed, average=TrainOptions.average)
     with tempfile.TemporaryDirectory() as folder:
         for report in fit(Task("control", control, *parts, l3_loss, "control"), settings, Path(folder)):
             log.debug("%s", report.line())
