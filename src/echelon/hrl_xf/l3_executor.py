@@ -10,8 +10,9 @@ choices: the action that was drawn is the action that is played, and its log-pro
 
 A quantity or price is scored by what it is relative to the baseline, but also by what it is in itself (pieces; place in
 the issue's price range) and by whether it repeats an offer: experts name round quantities, best prices and what was
-said before, none of which is one Δ. A quantity also by what it is of the thread's share of what may be traded. Mode "direct" (scheme F) has no baseline and no prior: pieces from 1, prices from
-the bottom of the issue.
+said before, none of which is one Δ. A quantity is scored, too, by what it is of the thread's share of what may be
+traded that day. Mode "direct" (scheme F) has no baseline and no prior: pieces from 1, prices from the bottom of the
+issue.
 """
 
 from __future__ import annotations
