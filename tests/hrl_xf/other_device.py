@@ -33,6 +33,16 @@ class There(Tensor):
         made.here = here
         return made
 
+    @property
+    def data(self) -> Tensor:
+        return self.detach()
+
+    @data.setter
+    def data(self, value: Tensor) -> None:
+        """As on any device, the tensor then shares its numbers with the one it was given."""
+        assert isinstance(value, There)
+        self.here = value.here
+
     @classmethod
     def __torch_dispatch__(  # type: ignore[override]
         cls, func: Any, types: Any, args: Any = (), kwargs: Any = None

@@ -58,6 +58,10 @@ def test_l3_beats_the_last_token_control_on_what_it_was_trained_on(trained: dict
     assert network["answers"]["accuracy"] > found["L1"]["answers"]["accuracy"]
     assert 0 <= network["calibration"]["expected_calibration_error"] < 0.5
     assert 0 < found["decisions"]["with a choice, expert's legal"] <= 1
+    apart = {name: found[name]["configurations"] for name in ("network", "control: last token only")}
+    assert set(apart["network"]) == set(apart["control: last token only"])
+    losses = [each["nll_op"] for each in apart["network"].values()]
+    assert min(losses) - 1e-5 <= network["nll_op"] <= max(losses) + 1e-5, "the whole is a mean of its parts"
 
 
 def test_l4_beside_uniform_and_the_teacher(trained: dict[str, Any]) -> None:

@@ -16,7 +16,7 @@ from echelon.hrl_xf.batches import in_order, shuffled
 from echelon.hrl_xf.fit_task import EpochReport, FitSettings, Sums, Task
 from echelon.hrl_xf.fitting import checkpoint_path, fit, history_of
 from echelon.hrl_xf.layer_files import Layer
-from echelon.runtime.checkpoint import CheckpointError, best, latest
+from echelon.runtime.checkpoint import CheckpointError, best, latest, load_checkpoint
 
 torch.set_num_threads(1)
 SETTINGS = FitSettings(epochs=4, batch_size=8, lr=1e-2, seed=3, warmup_steps=5)
@@ -99,15 +99,19 @@ def test_it_learns_and_ends_with_the_best_weights(tmp_path: Path) -> None:
     assert square(t.layer, t.val.load(np.arange(20)))[1]["loss"][0] / 20 == pytest.approx(reports[at].val["loss"])  # type: ignore[union-attr]
 
 
+@pytest.mark.parametrize("average", [0.0, 0.9])
 @pytest.mark.parametrize("stops", [[3], [0, 9, 1, 12], [7, 7]])
-def test_stopped_in_the_middle_of_an_epoch_and_resumed_equals_not_stopping(tmp_path: Path, stops: list[int]) -> None:
+def test_stopped_in_the_middle_of_an_epoch_and_resumed_equals_not_stopping(
+    tmp_path: Path, stops: list[int], average: float
+) -> None:
+    settings = replace(SETTINGS, average=average)
     whole = task()
-    wanted = list(fit(whole, SETTINGS, tmp_path / "whole"))
+    wanted = list(fit(whole, settings, tmp_path / "whole"))
     reports: list[EpochReport] = []
     for calls in stops:
-        reports += fit(task(), SETTINGS, tmp_path / "parts", resume=True, stop=after(calls))
+        reports += fit(task(), settings, tmp_path / "parts", resume=True, stop=after(calls))
     last = task()
-    reports += fit(last, SETTINGS, tmp_path / "parts", resume=True)
+    reports += fit(last, settings, tmp_path / "parts", resume=True)
     assert same(weights(last), weights(whole))
     assert figures(reports) == figures(wanted)
     kept = [h["train"] for h in history_of("l2_bc", tmp_path / "parts")]
@@ -239,3 +243,45 @@ def test_a_figure_without_samples_is_left_out_and_none_at_all_is_an_error(tmp_pa
     assert [h["epoch"] for h in history_of("l2_bc", tmp_path)] == [1], "it can be saved"
     with pytest.raises(ValueError, match="no row of the training split has a target"):
         list(fit(task(loss=none), SETTINGS, tmp_path))
+
+
+def flat(layer: Layer) -> Tensor:
+    return torch.cat([p.detach().reshape(-1) for p in layer.parameters()])
+
+
+def test_the_weights_that_count_are_a_running_mean_and_training_does_not_feel_it(tmp_path: Path) -> None:
+    path: list[Tensor] = []
+
+    def watched(layer: Layer, batch: tuple[Tensor, Tensor]) -> tuple[Tensor, Sums]:
+        path.append(flat(layer))
+        return square(layer, batch)
+
+    settings = replace(SETTINGS, epochs=2, lr=0.1)
+    plain = task(loss=watched, val=None)
+    list(fit(plain, settings, tmp_path / "plain"))
+    steps = list(path)
+    path.clear()
+    mean = task(loss=watched, val=None)
+    list(fit(mean, replace(settings, average=0.8), tmp_path / "mean"))
+    assert len(path) == len(steps) == 14
+    assert all(torch.equal(a, b) for a, b in zip(path, steps, strict=True)), "the same way"
+    trained = load_checkpoint(tmp_path / "mean" / "l2_bc" / "l2_bc_epoch2").tensors["optimiser"]["training"]
+    wanted = path[0].clone()
+    for number, weights_now in enumerate([*path[1:], trained], start=1):
+        kept = min(0.8, (number + 1) / (number + 10))
+        wanted = kept * wanted + (1 - kept) * weights_now
+    saved = load_checkpoint(tmp_path / "mean" / "l2_bc" / "l2_bc_epoch2").tensors["weights"]
+    found = torch.cat([saved[name].reshape(-1) for name in ("linear.weight", "linear.bias")])
+    torch.testing.assert_close(found, wanted)
+    assert not torch.allclose(found, trained)
+
+
+def test_parameters_that_the_loss_does_not_reach_stay_as_they_are(tmp_path: Path) -> None:
+    t = task()
+    t.layer.spare = nn.Linear(2, 2)
+    before = t.layer.spare.weight.clone()
+    list(fit(t, replace(SETTINGS, weight_decay=0.5), tmp_path, stop=after(9)))
+    t = task()
+    t.layer.spare = nn.Linear(2, 2)
+    list(fit(t, replace(SETTINGS, weight_decay=0.5), tmp_path, resume=True))
+    assert torch.equal(t.layer.spare.weight, before)

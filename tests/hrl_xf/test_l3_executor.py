@@ -11,7 +11,14 @@ import pytest
 import torch
 
 from echelon.hrl_xf.l1_safety import ACCEPT, END, REJECT, L1SafetyLayer
-from echelon.hrl_xf.l3_executor import HeuristicExecutor, L3Actions, L3Inputs, TemporalDecisionTransformer, load_l3
+from echelon.hrl_xf.l3_executor import (
+    HeuristicExecutor,
+    L3Actions,
+    L3Inputs,
+    TemporalDecisionTransformer,
+    _against_share,
+    load_l3,
+)
 from echelon.hrl_xf.l3_situation import CONTEXT, Mode, Situation, context_of, may_accept
 from echelon.hrl_xf.layer_files import save_layer
 from tests.hrl_xf.l3_examples import Played, played, tokens, wild
@@ -184,8 +191,56 @@ def test_the_controls_see_only_what_they_may(middle: Played) -> None:
         relative_time=s.relative_time * np.float32(0.5),
     )
     assert torch.equal(ops(s), ops(other))
+    assert torch.equal(quantities(layer, state, s), quantities(layer, state, replace(s, alpha=other.alpha)))
     louder = replace(s, seen=s.seen + np.array([1, 0, 0]) * s.on_table[:, None])
     assert not torch.equal(ops(s), ops(louder))
+
+
+def quantities(layer: TemporalDecisionTransformer, state: torch.Tensor, s: Situation) -> torch.Tensor:
+    """Log-probabilities of quantities on the baseline's day."""
+    x = L3Inputs.of(s, layer.mode)
+    part: Any = layer.policy(state, x).parts["dq"]
+    gated: Any = part({"op": torch.full((len(s),), REJECT), "day": x.base[:, 2].clamp(min=0)})
+    found: torch.Tensor = gated.inner.log_probs
+    return found
+
+
+def test_a_quantity_is_placed_by_what_it_is_of_the_threads_share() -> None:
+    places = torch.arange(9.0)[None].expand(4, -1)  # the logit of a place is its number
+    q = torch.tensor([[10, 5], [5, 10], [3, 40], [1, 1]])
+    most, alpha = torch.tensor([[10], [10], [12], [0]]), torch.tensor([0.5, 0.25, 0.25, 0.1])
+    found = _against_share(q, most, alpha, places)
+    wanted = [
+        [6, 4],  # all of ten to one of two: twice its share; half of it: its share
+        [6, 8],  # five of ten to one of four is the same habit; four times the share is the end of the scale
+        [4, 8],
+        [6, 6],  # where nothing may be traded the share counts as half a piece
+    ]
+    torch.testing.assert_close(found, torch.tensor(wanted, dtype=torch.float32))
+    between = _against_share(torch.tensor([[6]]), torch.tensor([[10]]), torch.tensor([0.5]), places[:1])
+    assert between.item() == pytest.approx(4 + 2 * np.log2(6 / 5), rel=1e-5)
+
+
+def test_shares_change_quantities_and_nothing_else(middle: Played) -> None:
+    s = middle.situation
+    layer = wild(TemporalDecisionTransformer(width=16, heads=2), 3, 0.3)
+    state = states(layer, len(s))
+    before = quantities(layer, state, s), layer.policy(state, L3Inputs.of(s, "residual")).parts["op"]
+    with torch.no_grad():
+        layer.q_head.weight[-9:] += 1.0
+    after = quantities(layer, state, s), layer.policy(state, L3Inputs.of(s, "residual")).parts["op"]
+    assert not torch.allclose(before[0], after[0])
+    assert torch.equal(before[1].log_probs, after[1].log_probs)  # type: ignore[union-attr]
+    assert torch.equal(before[0] == -torch.inf, after[0] == -torch.inf), "what is legal stays so"
+
+
+def test_a_file_from_before_shares_is_a_layer_without_them(tmp_path: Path, middle: Played) -> None:
+    layer = wild(TemporalDecisionTransformer(width=16, heads=2, shares=False), 1)
+    del layer.options["shares"]
+    again = load_l3(save_layer(layer, tmp_path / "l3_bc"))
+    assert again.shares is False
+    state = states(layer, len(middle.situation))
+    assert torch.equal(again.act(state, middle.situation).offer, layer.act(state, middle.situation).offer)
 
 
 def test_a_file_rebuilds_it_in_its_mode(tmp_path: Path, middle: Played) -> None:

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from echelon.hrl_xf.day_batch import Ints
 from echelon.hrl_xf.l1_safety import REJECT
+from echelon.hrl_xf.l2_manager import CHANNELS
 from echelon.hrl_xf.l3_executor import P_SIZE, Q_SIZE, L3Inputs
 from echelon.hrl_xf.l3_situation import Mode, Situation
 from echelon.hrl_xf.l4_samples import L4Dataset
@@ -69,37 +70,49 @@ class L2Rows:
     x_role: Tensor  # (N, 2)
     spot: Tensor  # (N, 2)
     goal: Tensor  # (N, 16)
-    mask: Tensor  # (N, 16)
+    mask: Tensor  # (N, 16) 1 or 0
 
 
 class L2Source:
-    """Days for L2. The narrow columns are held side by side: to gather one costs about as much as to gather all."""
+    """Days for L2. All columns of a day are held side by side: one gather a batch, whose columns are views of it.
+
+    A batch is good until the next one is loaded: batches of one size are put into the same place, because memory that
+    is new each time costs more than the numbers in it.
+    """
 
     def __init__(self, data: MacroDataset) -> None:
         self._data = data
-        self._narrow: Tensor | None = None
+        self._held: Tensor | None = None
+        self._places: dict[int, Tensor] = {}
         if 0 < len(data) <= IN_MEMORY:
-            rows = join([self._make(at) for at in in_order(len(data), CHUNK)])
-            narrow = rows.x_static, rows.x_role, rows.spot, rows.goal
-            self._widths = [column.shape[1] for column in narrow]
-            self._narrow, self._temporal, self._mask = torch.cat(narrow, 1), rows.X_temporal, rows.mask
+            parts = [self._columns(at) for at in in_order(len(data), CHUNK)]
+            self._widths = [column.shape[1] for column in parts[0]]
+            self._held = torch.cat([torch.cat(columns, 1) for columns in parts])  # (N, sum of widths)
 
     def __len__(self) -> int:
         return len(self._data)
 
-    def _make(self, at: Ints) -> L2Rows:
+    def _columns(self, at: Ints) -> list[Tensor]:
         b = self._data.batch(at)
         goal = goals_to_learn(self._data, at, b.goal)
-        return L2Rows(*map(torch.as_tensor, (b.x_static, b.X_temporal, b.x_role, b.spot, goal, b.goal_mask)))
+        columns = (b.x_static, b.X_temporal, b.x_role, b.spot, goal, b.goal_mask)
+        return [torch.as_tensor(column, dtype=torch.float32).flatten(1) for column in columns]
+
+    def _place(self, size: int) -> Tensor:
+        assert self._held is not None
+        if size not in self._places:
+            self._places[size] = self._held.new_empty(size, self._held.shape[1])
+        return self._places[size]
 
     def load(self, at: Ints) -> L2Rows:
-        if self._narrow is None:
-            return self._make(at)
-        rows = torch.from_numpy(at)
-        x_static, x_role, spot, goal = self._narrow.index_select(0, rows).split_with_sizes(self._widths, 1)
-        return L2Rows(
-            x_static, self._temporal.index_select(0, rows), x_role, spot, goal, self._mask.index_select(0, rows)
-        )
+        if self._held is None:
+            columns: Sequence[Tensor] = self._columns(at)
+        else:
+            place = self._place(len(at))
+            np.take(self._held.numpy(), at, axis=0, out=place.numpy(), mode="clip")  # "raise" would copy once more
+            columns = place.split_with_sizes(self._widths, 1)
+        x_static, temporal, x_role, spot, goal, mask = columns
+        return L2Rows(x_static, temporal.view(len(at), -1, CHANNELS), x_role, spot, goal, mask)
 
     def epoch(self, batch_size: int, rng: np.random.Generator | None) -> list[Ints]:
         return in_order(len(self), batch_size) if rng is None else shuffled(len(self), batch_size, rng)

@@ -26,7 +26,7 @@ from echelon.hrl_xf.goal_backfill import fill_goals
 from echelon.hrl_xf.l1_safety import ANSWERS, REJECT
 from echelon.hrl_xf.l2_manager import HeuristicManager, load_l2
 from echelon.hrl_xf.l3_executor import HeuristicExecutor, TemporalDecisionTransformer, View, load_l3
-from echelon.hrl_xf.l3_situation import Situation
+from echelon.hrl_xf.l3_situation import Mode, Situation
 from echelon.hrl_xf.l4_coordinator import HeuristicCoordinator, load_l4
 from echelon.hrl_xf.layer_figures import (
     Figures,
@@ -39,7 +39,7 @@ from echelon.hrl_xf.layer_figures import (
 )
 from echelon.hrl_xf.layer_files import read_layer
 from echelon.hrl_xf.learning import l3_loss, l4_loss
-from echelon.hrl_xf.options import EvaluateOptions
+from echelon.hrl_xf.options import EvaluateOptions, TrainOptions
 from echelon.hrl_xf.samples import MacroDataset, MicroDataset, Rows
 from echelon.hrl_xf.split import FILE, Split, WorldSplit
 from echelon.hrl_xf.tournament_data import TournamentData
@@ -146,17 +146,31 @@ def evaluate_l3(data: TournamentData, split: WorldSplit, options: EvaluateOption
     micro = micro_of(data)
     train, chosen = part(micro, split, "train"), part(micro, split, options.split)
     source, training = L3Source(chosen, layer.mode), L3Source(train, layer.mode)
+    apart = by_configuration(chosen, layer.mode)
     figures: Figures = {"decisions": _decisions(source)}
-    figures["network"] = network_figures(layer, source)
+    figures["network"] = network_figures(layer, source) | {"configurations": _each(layer, apart)}
     views: dict[str, View] = {"control: last token only": "last_token", "control: no history": "context"}
     val = micro.part(split, "val")
     judge = L3Source(val, layer.mode) if len(val) else None
     for name, view in views.items():
-        figures[name] = network_figures(_control(layer, view, (training, judge), epochs, options.seed), source)
+        control = _control(layer, view, (training, judge), epochs, options.seed)
+        figures[name] = network_figures(control, source) | {"configurations": _each(control, apart)}
     figures["control: most frequent answer"] = frequent_figures(training, source)
     figures["L1"] = _rule_figures(source, chosen, "l1")
     figures["heuristic L3"] = _rule_figures(source, chosen, "heuristic")
     return figures
+
+
+def by_configuration(rows: MicroDataset, mode: Mode) -> dict[str, L3Source]:
+    """The decisions of each world configuration: a mean over few of them may be the doing of one."""
+    names = np.array([record.config_id for record in rows.data.records])[rows.log]
+    return {str(name): L3Source(rows.pick(np.flatnonzero(names == name)), mode) for name in np.unique(names)}
+
+
+def _each(layer: TemporalDecisionTransformer, sources: dict[str, L3Source]) -> Figures:
+    found = {name: measure(layer, source, l3_loss, BATCH) for name, source in sources.items()}
+    shown = ("loss", "nll_op", "nll_day", "nll_dq", "nll_dp")
+    return {name: {n: figures[n] for n in shown if n in figures} for name, figures in found.items()}
 
 
 def _decisions(source: L3Source) -> Figures:
@@ -170,11 +184,11 @@ def _decisions(source: L3Source) -> Figures:
 
 def _control(
     layer: TemporalDecisionTransformer, view: View, parts: tuple[L3Source, L3Source | None], epochs: int, seed: int
-) -> Any:
+) -> TemporalDecisionTransformer:
     """The same network with less to see, trained as it was: the weights kept are the best by validation."""
     torch.manual_seed(seed)
     control = TemporalDecisionTransformer(**(layer.options | {"view": view})).to(device_of_layer(layer))
-    settings = FitSettings(epochs=epochs, batch_size=512, lr=1e-3, seed=seed)
+    settings = FitSettings(epochs=epochs, batch_size=512, lr=1e-3, seed=seed, average=TrainOptions.average)
     with tempfile.TemporaryDirectory() as folder:
         for report in fit(Task("control", control, *parts, l3_loss, "control"), settings, Path(folder)):
             log.debug("%s", report.line())

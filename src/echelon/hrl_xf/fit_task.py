@@ -54,6 +54,9 @@ class FitSettings:
     weight_decay: float = 1e-4
     clip_norm: float = 1.0
     warmup_steps: int = 100
+    average: float = 0.0
+    """what is validated, saved and returned is the running mean of the weights: each step keeps this share of it, .99
+    is the mean of the last hundred steps or so; 0: the weights as they are"""
     save_every: int = 1
     """epochs between checkpoints that are kept; the best and the last are always kept"""
     checkpoint_seconds: float = 60.0
@@ -69,6 +72,8 @@ class FitSettings:
                 f"epochs={self.epochs} and early_stop={self.early_stop} must not be negative, "
                 f"batch_size={self.batch_size} and save_every={self.save_every} at least 1"
             )
+        if not 0 <= self.average < 1:
+            raise ValueError(f"average={self.average} must be 0 or more and less than 1")
         if not (math.isfinite(self.lr) and self.lr > 0):
             raise ValueError(f"lr={self.lr} must be positive")
 

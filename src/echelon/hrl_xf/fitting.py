@@ -6,6 +6,9 @@ The order of batches and the learning rate are functions of seed, epoch and step
 optimiser, place in the epoch, sums so far, history, the best so far) is in the checkpoint. Checkpoints are written at
 the end of epochs (`l2_bc_epoch3`) and, for long epochs, every so many seconds in between; when they are written has no
 effect on the numbers.
+
+With `average`, the weights that count (validated, saved, returned) are a running mean of those that are trained; a
+checkpoint holds both.
 """
 
 from __future__ import annotations
@@ -16,19 +19,21 @@ import re
 import shutil
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from echelon.hrl_xf.day_batch import FEATURE_VERSION
 from echelon.hrl_xf.devices import device_of_layer, on_device
 from echelon.hrl_xf.fit_task import EpochReport, FitSettings, Task, add_sums, mean_of, measure
 from echelon.hrl_xf.layer_files import LayerFileError, fit_weights
+from echelon.onpolicy.optimizer import JointAdam
 from echelon.runtime.checkpoint import Checkpoint, CheckpointError, latest, load_checkpoint, save_checkpoint
-from echelon.runtime.packing import pack, unpack
 from echelon.runtime.rundir import diff_options
 from echelon.runtime.seeding import rng
 
@@ -62,11 +67,33 @@ class _Fit:
         self.task, self.settings = task, settings
         self.epochs_dir, self.partial_dir = folder / task.name, folder / f".{task.name}-partial"
         self.device = device_of_layer(task.layer)
-        self.optimiser = torch.optim.AdamW(
-            task.layer.parameters(), settings.lr, weight_decay=settings.weight_decay,
-            fused=self.device.type in ("cpu", "cuda", "mps"),
-        )  # fmt: skip
+        self.optimiser: JointAdam | None = None
+        """made at the first step, over the parameters that the loss reaches"""
+        self.learnt: list[str] = []
+        """their names"""
+        self.average: Tensor | None = None
+        """running mean of the weights, as one array"""
         self.progress = _Progress()
+
+    def _learn(self, names: list[str]) -> JointAdam:
+        parameters, s = dict(self.task.layer.named_parameters()), self.settings
+        self.learnt = names
+        self.optimiser = JointAdam((parameters[n] for n in names), s.lr, eps=1e-8, weight_decay=s.weight_decay)
+        if s.average:
+            self.average = self.optimiser.joint.clone()
+        return self.optimiser
+
+    @contextmanager
+    def _averaged(self) -> Iterator[Tensor | None]:
+        """The layer with the mean weights; gives those of training, if they are others."""
+        if self.optimiser is None or self.average is None:
+            yield None
+            return
+        joint = self.optimiser.joint
+        training = joint.clone()
+        joint.copy_(self.average)
+        yield training
+        joint.copy_(training)
 
     # -- checkpoints
 
@@ -76,20 +103,23 @@ class _Fit:
             "phase": task.name, "class": type(task.layer).__name__, "options": task.layer.options,
             "data": task.fingerprint, "feature_version": FEATURE_VERSION, "task": dict(task.describe),
             "batch_size": settings.batch_size, "seed": settings.seed, "weight_decay": settings.weight_decay,
-            "clip_norm": settings.clip_norm, "warmup_steps": settings.warmup_steps,
+            "clip_norm": settings.clip_norm, "warmup_steps": settings.warmup_steps, "average": settings.average,
         }  # fmt: skip
 
     def save(self, directory: Path, name: str, *, best: bool = False, keep_last: int | None = None) -> None:
-        optimiser, structure = pack(self.optimiser.state_dict())
+        optimiser = {} if self.optimiser is None else self.optimiser.state_dict()
         state = {
-            "progress": asdict(self.progress), "optimiser": structure,
+            "progress": asdict(self.progress), "learnt": self.learnt,
             "versions": {"torch": torch.__version__, "numpy": np.__version__, "python": platform.python_version()},
             "settings": asdict(self.settings),
         }  # fmt: skip
-        tensors = {"weights": dict(self.task.layer.state_dict()), "optimiser": optimiser}
-        save_checkpoint(
-            directory, name, tensors=tensors, state=state, config=self.config(), best=best, keep_last=keep_last
-        )
+        with self._averaged() as training:
+            tensors = {"weights": dict(self.task.layer.state_dict()), "optimiser": optimiser}
+            if training is not None:
+                tensors["optimiser"]["training"] = training
+            save_checkpoint(
+                directory, name, tensors=tensors, state=state, config=self.config(), best=best, keep_last=keep_last
+            )
 
     def restore(self, path: Path) -> None:
         """Go on from a checkpoint; `CheckpointError` says why it cannot be."""
@@ -107,7 +137,15 @@ class _Fit:
             fit_weights(self.task.layer, saved.tensors["weights"], path)
         except LayerFileError as error:
             raise CheckpointError(str(error)) from error
-        self.optimiser.load_state_dict(unpack(saved.tensors["optimiser"], saved.state["optimiser"]))
+        if "learnt" not in saved.state:
+            raise CheckpointError(f"{path} is of an earlier Echelon, whose optimiser was kept otherwise; --no-resume")
+        if saved.state["learnt"]:
+            moments = dict(saved.tensors["optimiser"])
+            training = moments.pop("training", None)
+            optimiser = self._learn(saved.state["learnt"])  # the mean of the weights begins as those in the layer
+            optimiser.load_state_dict(moments)
+            if training is not None:
+                optimiser.joint.copy_(training)
         self.progress = _Progress(**saved.state["progress"])
 
     def find(self) -> Path | None:
@@ -177,29 +215,32 @@ class _Fit:
         task, settings, progress = self.task, self.settings, self.progress
         progress.step += 1
         progress.lr = settings.lr * min(1.0, progress.step / max(1, settings.warmup_steps))
-        for group in self.optimiser.param_groups:
-            group["lr"] = progress.lr  # from the settings at each step: a resumed run uses the rate it was given
         loss, sums = task.loss(task.layer, batch)
         if not torch.isfinite(loss):
             raise FloatingPointError(
                 f"{task.name} epoch {progress.epoch} batch {progress.batch}: the loss is {loss.item()}"
             )
-        self.optimiser.zero_grad(set_to_none=True)
+        if self.optimiser is not None:
+            self.optimiser.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
-        torch.nn.utils.clip_grad_norm_(task.layer.parameters(), settings.clip_norm)
-        self.optimiser.step()
+        optimiser = self.optimiser or self._learn([n for n, p in task.layer.named_parameters() if p.grad is not None])
+        optimiser.lr = progress.lr  # from the settings at each step: a resumed run uses the rate it was given
+        gradient = optimiser.gather()
+        gradient.mul_((settings.clip_norm / (torch.linalg.vector_norm(gradient) + 1e-6)).clamp_(max=1.0))
+        optimiser.step()
+        if self.average is not None:
+            kept = min(settings.average, (progress.step + 1) / (progress.step + 10))  # soon forgets where it began
+            self.average.lerp_(optimiser.joint, 1.0 - kept)
         add_sums(progress.sums, sums)
 
     def _close(self, seconds: float, samples: int, loading: float) -> EpochReport:
         """Validate, save, and go to the next epoch."""
         task, settings, progress = self.task, self.settings, self.progress
         train = mean_of(progress.sums)
-        has_val = task.val is not None and len(task.val) > 0
-        val = (
-            measure(task.layer, task.val, task.loss, 4 * settings.batch_size)
-            if has_val and task.val is not None
-            else {}
-        )
+        val: dict[str, float] = {}
+        if task.val is not None and len(task.val):
+            with self._averaged():
+                val = measure(task.layer, task.val, task.loss, 4 * settings.batch_size)
         if "loss" not in train:
             raise ValueError(f"{task.name}: no row of the training split has a target; collect more, or another expert")
         judged = (val if "loss" in val else train)["loss"]

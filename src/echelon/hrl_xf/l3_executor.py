@@ -10,8 +10,9 @@ choices: the action that was drawn is the action that is played, and its log-pro
 
 A quantity or price is scored by what it is relative to the baseline, but also by what it is in itself (pieces; place in
 the issue's price range) and by whether it repeats an offer: experts name round quantities, best prices and what was
-said before, none of which is one Δ. Mode "direct" (scheme F) has no baseline and no prior: pieces from 1, prices from
-the bottom of the issue.
+said before, none of which is one Δ. A quantity is scored, too, by what it is of the thread's share of what may be
+traded that day. Mode "direct" (scheme F) has no baseline and no prior: pieces from 1, prices from the bottom of the
+issue.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -47,6 +48,8 @@ _PRIOR_SCALE = 20.0
 _PIECES = 32
 """Quantities with a number of their own; larger ones share the last."""
 _RATIOS = 11
+_SHARES = 9
+"""Places on the scale of a quantity against the thread's share: 1/4 to 4 times, in steps of √2."""
 
 
 @dataclass(frozen=True)
@@ -61,12 +64,16 @@ class L3Inputs:
     need: Tensor  # (N,) pieces of the goal still open on this side, rounded
     share: Tensor  # (N,) what α gives the thread of them, at least one piece
     price_range: Tensor  # (N, 2)
+    alpha: Tensor  # (N,) L4's share
     legal: Legal
 
     @classmethod
     def of(cls, s: Situation, mode: Mode) -> L3Inputs:
-        arrays = (context_of(s), s.l1_op, s.offer_base, s.seen, s.own, needed(s), share_of(s), s.issues[:, 4:])
-        return cls(*(torch.as_tensor(a) for a in arrays), legal=legal_of(s, mode, Q_SIZE, P_SIZE))
+        to = torch.as_tensor
+        return cls(
+            to(context_of(s)), to(s.l1_op), to(s.offer_base), to(s.seen), to(s.own), to(needed(s)), to(share_of(s)),
+            to(s.issues[:, 4:]), to(s.alpha), legal_of(s, mode, Q_SIZE, P_SIZE),
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -88,6 +95,8 @@ class TemporalDecisionTransformer(Layer):
     14,000 / 46,000 / 112,000 / 284,000 gave a loss of 2.10 / 2.08 / 1.96 / 1.95 / 2.00.
     """
 
+    unnamed: ClassVar[Mapping[str, Any]] = {"shares": False}
+
     def __init__(
         self,
         horizon: int = 40,
@@ -98,7 +107,9 @@ class TemporalDecisionTransformer(Layer):
         hidden: int = 128,
         max_tokens: int = 48,
         view: View = "all",
+        shares: bool = True,
     ) -> None:
+        """`shares`: a quantity is also scored by how it compares with the thread's share of what may be traded."""
         super().__init__()
         if min(horizon, width, heads, layers, hidden, max_tokens) < 1 or width % heads:
             raise ValueError(f"sizes must be positive and {width=} a multiple of {heads=}")
@@ -106,9 +117,9 @@ class TemporalDecisionTransformer(Layer):
             raise ValueError(f"{mode=} must be residual or direct, {view=} all, context or last_token")
         self.options = {
             "horizon": horizon, "mode": mode, "width": width, "heads": heads, "layers": layers, "hidden": hidden,
-            "max_tokens": max_tokens, "view": view,
+            "max_tokens": max_tokens, "view": view, "shares": shares,
         }  # fmt: skip
-        self.horizon, self.mode, self.view = horizon, mode, view
+        self.horizon, self.mode, self.view, self.shares = horizon, mode, view, shares
         self.trunk = HistoryTrunk(width, heads, layers, max_tokens)
         self.fuse = nn.Linear(width + CONTEXT, hidden)
         self.mix = nn.Linear(hidden, hidden)
@@ -116,7 +127,7 @@ class TemporalDecisionTransformer(Layer):
         self.q_hidden, self.p_hidden = nn.Linear(hidden, hidden // 2), nn.Linear(hidden, hidden // 2)
         self.q_day, self.p_day = nn.Embedding(horizon + 1, hidden // 2), nn.Embedding(horizon + 1, hidden // 2)
         self.p_quantity = nn.Linear(1, hidden // 2)
-        self.q_head = nn.Linear(hidden // 2, Q_SIZE + _PIECES + 5)
+        self.q_head = nn.Linear(hidden // 2, Q_SIZE + _PIECES + 4 + shares * (1 + _SHARES))
         self.p_head = nn.Linear(hidden // 2, P_SIZE + _RATIOS + 2)
         prior = PRIOR if mode == "residual" else 0.0
         self.op_prior = nn.Parameter(prior / _PRIOR_SCALE * torch.eye(3))  # row: L1's answer
@@ -189,7 +200,7 @@ class TemporalDecisionTransformer(Layer):
 
 
 _PLAY_HEADS: MadeOnce[TemporalDecisionTransformer, PlayHeads] = MadeOnce(
-    lambda layer: PlayHeads(layer, HeadSizes(Q_SIZE, P_SIZE, _PIECES, _RATIOS, _PRIOR_SCALE))
+    lambda layer: PlayHeads(layer, HeadSizes(Q_SIZE, P_SIZE, _PIECES, _RATIOS, _SHARES, _PRIOR_SCALE))
 )
 
 
@@ -232,7 +243,11 @@ class _Heads:
         out = self.net.q_head(functional.relu(self.net.q_hidden(self.h) + self.net.q_day(day)))
         logits = out[:, :Q_SIZE] + out[:, Q_SIZE : Q_SIZE + _PIECES].gather(1, q.clamp(0, _PIECES - 1))
         most = x.legal.most.gather(1, day[:, None])
-        named = (x.seen[:, :1], x.own[:, :1], most, x.need[:, None].clamp(min=1), x.share[:, None].minimum(most))
+        named = [x.seen[:, :1], x.own[:, :1], most, x.need[:, None].clamp(min=1)]
+        shares = self.net.shares and self.net.view != "last_token"  # α tells how many threads there are
+        if shares:
+            named.append(x.share[:, None].minimum(most))
+            logits = logits + _against_share(q, most, x.alpha, out[:, -_SHARES:])
         for i, quantity in enumerate(named):
             logits = logits + out[:, Q_SIZE + _PIECES + i, None] * (q == quantity)
         if self.based:
@@ -258,6 +273,19 @@ class _Heads:
         if self.based:
             logits = logits + _PRIOR_SCALE * self.net.prior[2] * (p == x.base[:, 1:2])
         return Gated(MaskedCategorical(logits, allowed), earlier["op"] == REJECT)
+
+
+def _against_share(q: Tensor, most: Tensor, alpha: Tensor, places: Tensor) -> Tensor:
+    """Logits of quantities by q / (α · most), what it is of a fair part.  # (N, K), (N, 1), (N,), (N, 9) -> (N, K)
+
+    Ten pieces to one of two partners and three to one of six are the same habit: a scale that says so carries over to
+    worlds with another number of partners, where pieces do not.
+    """
+    part = (most * alpha[:, None]).clamp(min=0.5)
+    at = (2.0 * torch.log2(q.clamp(min=1) / part) + (_SHARES - 1) / 2).clamp(0.0, _SHARES - 1.0)
+    below = at.floor().clamp(max=_SHARES - 2)
+    rest, place = at - below, below.long()
+    return (1.0 - rest) * places.gather(1, place) + rest * places.gather(1, place + 1)
 
 
 class BaselineExecutor:

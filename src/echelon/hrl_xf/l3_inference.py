@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from echelon.hrl_xf.day_batch import Bools, Ints
 from echelon.hrl_xf.l1_safety import REJECT
@@ -31,6 +32,8 @@ class HeadSizes:
     """quantities with a number of their own"""
     ratios: int
     """places in the price range"""
+    shares: int
+    """places on the scale of a quantity against the thread's share"""
     prior_scale: float
 
 
@@ -52,6 +55,7 @@ class PlayHeads:
 
     def __init__(self, layer: TemporalDecisionTransformer, sizes: HeadSizes) -> None:
         self.mode, self.view, self.sizes = layer.mode, layer.view, sizes
+        self.shares = layer.shares and layer.view != "last_token"
         self.fuse, self.mix = Linear(layer.fuse), Linear(layer.mix)
         self.op, self.day, self.day_match = Linear(layer.op), Linear(layer.day), Linear(layer.day_match)
         self.q_hidden, self.p_hidden = Linear(layer.q_hidden), Linear(layer.p_hidden)
@@ -112,12 +116,24 @@ class PlayHeads:
         out = self.q_head(relu(self.q_hidden(r.h) + self.q_day[day]))
         own_number = np.minimum(np.maximum(q, 0), pieces - 1)
         logits = out[:, :size] + out[r.n[:, None], size + own_number]
-        share = np.minimum(r.share[:, None], most)
-        same = (r.seen[:, :1], r.own[:, :1], most, np.maximum(r.need, 1)[:, None], share)
-        for i, other in enumerate(same, size + pieces):
+        named = [r.seen[:, :1], r.own[:, :1], most, np.maximum(r.need, 1)[:, None]]
+        if self.shares:
+            named.append(np.minimum(r.share[:, None], most))
+            logits += self._against_share(r, q, most, out)
+        for i, other in enumerate(named, size + pieces):
             logits += out[:, i : i + 1] * (q == other)
         logits += self._prior(1) * (q == r.base[:, :1])
         return logits, (q >= r.legal.least[:, None]) & (q <= most)
+
+    def _against_share(self, r: _Rows, q: Ints, most: NDArray[np.integer], out: Array) -> Array:
+        places = self.sizes.shares
+        part = np.maximum(most.astype(np.float32) * r.alpha[:, None], np.float32(0.5))
+        at = np.float32(2.0) * np.log2(np.maximum(q, 1).astype(np.float32) / part) + np.float32((places - 1) / 2)
+        at = np.minimum(np.maximum(at, 0), np.float32(places - 1))
+        below = np.minimum(np.floor(at), np.float32(places - 2))
+        rest, place, n = at - below, out.shape[1] - places + below.astype(np.int64), r.n[:, None]
+        found: Array = (1 - rest) * out[n, place] + rest * out[n, place + 1]
+        return found
 
     def _price(self, r: _Rows, day: Ints, dq: Ints) -> tuple[Array, Bools]:
         size, ratios = self.sizes.prices, self.sizes.ratios
@@ -146,7 +162,7 @@ class _Rows:
         self.n = np.arange(len(asked))
         self.h, self.legal = h[asked], legal.take(asked)
         self.seen, self.own, self.base = s.seen[asked], s.own[asked], s.offer_base[asked]
-        self.need, self.share = needed(s)[asked], share_of(s)[asked]
+        self.need, self.share, self.alpha = needed(s)[asked], share_of(s)[asked], s.alpha[asked]
         self.low, self.high = s.issues[asked, 4:5], s.issues[asked, 5:6]
 
 

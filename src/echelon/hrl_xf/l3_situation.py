@@ -151,7 +151,8 @@ def open_pieces(s: Situation) -> Array:
 
 def needed(s: Situation) -> Ints:
     """Whole pieces of the goal still open on the decision's side.  # (N,)"""
-    return open_pieces(s).sum(axis=1).round().astype(np.int64)
+    found: Ints = open_pieces(s).sum(axis=1).round().astype(np.int64)
+    return found
 
 
 def share_of(s: Situation) -> Ints:

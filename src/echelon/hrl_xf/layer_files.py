@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -34,6 +34,8 @@ class Layer(nn.Module):
 
     options: dict[str, Any]
     """constructor arguments, JSON values"""
+    unnamed: ClassVar[Mapping[str, Any]] = {}
+    """arguments that are younger than some files, and what those files mean by not naming them"""
 
 
 L = TypeVar("L", bound=Layer)
@@ -111,7 +113,7 @@ def load_layer(kind: type[L], path: str | Path, device: torch.device | str = "cp
     if metadata["class"] != kind.__name__:
         raise LayerFileError(f"{where} holds a {metadata['class']}, not a {kind.__name__}")
     try:
-        layer = kind(**json.loads(metadata["options"]))
+        layer = kind(**{**kind.unnamed, **json.loads(metadata["options"])})
     except (TypeError, ValueError) as error:
         raise LayerFileError(
             f"{where} has options {metadata['options']} that make no {kind.__name__}: {error}"

@@ -12,7 +12,8 @@ from torch import Tensor
 
 from echelon.hrl_xf.batches import L2Rows, L3Batch, L3Source, L4Rows
 from echelon.hrl_xf.fit_task import Sums
-from echelon.hrl_xf.l2_manager import HorizonManagerPPO, QTransform, goal_loss
+from echelon.hrl_xf.l2_gradient import MaskedGoalLoss, QTransform
+from echelon.hrl_xf.l2_manager import HorizonManagerPPO
 from echelon.hrl_xf.l3_executor import TemporalDecisionTransformer
 from echelon.hrl_xf.l4_coordinator import GlobalCoordinator, distill_loss
 from echelon.hrl_xf.layer_files import Layer
@@ -27,20 +28,23 @@ def _sum(values: Tensor, where: Tensor) -> tuple[float, float]:
 
 
 def l2_loss(q_transform: QTransform = "none", q_weight: float = 1.0) -> Loss:
-    """Behaviour cloning of goals."""
+    """Behaviour cloning of goals: `goal_loss` with its gradient written by hand."""
+    if not (math.isfinite(q_weight) and q_weight > 0):
+        raise ValueError(f"q_weight={q_weight} must be positive")
 
     def loss(layer: Layer, b: L2Rows) -> tuple[Tensor, Sums]:
         assert isinstance(layer, HorizonManagerPPO)
-        goal = layer(b.x_static, b.X_temporal, b.x_role, b.spot).goal
-        found = goal_loss(goal, b.goal, b.mask, q_transform, q_weight)
-        error = (goal - b.goal).abs().view(-1, 8, 2)
-        mask, n = b.mask.view(-1, 8, 2), float(b.mask.sum())
-        return found.total, {
-            "loss": (float(found.total.detach()) * n, n),
-            "loss_q": (float(found.quantity.detach()) * n, n),
-            "loss_p": (float(found.price.detach()) * n, n),
-            "mae_q": _sum(error[..., 0], mask[..., 0]),
-            "mae_p": _sum(error[..., 1], mask[..., 1]),
+        means = layer.means(b.x_static, b.X_temporal, b.x_role)
+        args = means, b.spot, b.goal, b.mask, q_transform, q_weight
+        minimised, figures = MaskedGoalLoss.apply(*args)  # type: ignore[no-untyped-call]
+        total, quantity, price, error_q, error_p, n_q, n_p = figures.cpu().tolist()  # one wait for all of them
+        n = n_q + n_p
+        return minimised, {
+            "loss": (total * n, n),
+            "loss_q": (quantity * n, n),
+            "loss_p": (price * n, n),
+            "mae_q": (error_q, n_q),
+            "mae_p": (error_p, n_p),
         }
 
     return loss

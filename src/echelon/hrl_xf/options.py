@@ -202,8 +202,8 @@ class TrainOptions:
     regen_split: Flag = False
     """divide anew where world_split.json was made with other ratios or another seed"""
     teacher: Literal["logs", "rules"] = "logs"
-    """whose goals and answers L2 and L3 learn: those of the agent of the logs, or what Echelon's rules would have wished at
-    the same moments (any agent's logs will do then)"""
+    """whose goals and answers L2 and L3 learn: those of the agent of the logs, or what Echelon's rules would have wished
+    at the same moments (any agent's logs will do then)"""
     l3_goal_backfill: GoalSource = "l2"
     """what L3 sees as goal: L2's predictions; v2 (labels that know the day) and none are for comparison"""
     l4_goal_source: Literal["v2", "l2"] = "l2"
@@ -218,13 +218,13 @@ class TrainOptions:
     """the same for AWR"""
     l4_epochs: int = 10
     """the same for L4"""
-    l2_batch_size: int = 128
+    l2_batch_size: int = 256
     """days in a batch"""
     l3_batch_size: int = 512
     """decisions in a batch; whole threads, so a few more or less"""
     l4_batch_size: int = 256
     """sets of threads in a batch"""
-    l2_lr: float = 1e-3
+    l2_lr: float = 1.5e-3
     """learning rate; a resumed run uses the one it is given"""
     l3_lr: float = 1e-3
     """the same for L3's cloning"""
@@ -232,6 +232,9 @@ class TrainOptions:
     """the same for AWR"""
     l4_lr: float = 3e-3
     """the same for L4"""
+    average: float = 0.99
+    """L2 and L3: the weights that are validated and saved are a running mean, each step keeps this share of it; 0: the
+    last weights as they are"""
     l2_q_transform: Literal["none", "log1p", "sqrt"] = "none"
     """how quantities are compared: as they are, or tamed, since a few are very large (log1p errs less relative to
     small quantities, more in pieces)"""
@@ -289,11 +292,15 @@ class TrainOptions:
         if self.l3_awr and "l3" not in names:
             raise ValueError("--l3-awr starts from a cloned L3; add l3 to --phases")
         if self.l3_awr and self.teacher != "logs":
-            raise ValueError("--l3-awr weighs what the logs' agent did by how it ended; use --teacher logs, or leave it out")
+            raise ValueError(
+                "--l3-awr weighs what the logs' agent did by how it ended; use --teacher logs, or leave it out"
+            )
         if "l2" in names and self.l2_model_path is not None:
             raise ValueError("--l2-model-path names an L2, but --phases trains one; leave out one of them")
         if self.threads < 1:
             raise ValueError(f"--threads {self.threads} must be at least 1")
+        if not 0 <= self.average < 1:
+            raise ValueError(f"--average {self.average} must be 0 or more and less than 1")
 
     @property
     def phase_names(self) -> tuple[str, ...]:

@@ -24,7 +24,8 @@ from echelon.hrl_xf.batches import L2Source, L3Source, L4Source
 from echelon.hrl_xf.devices import device_of
 from echelon.hrl_xf.fit_task import EpochReport, FitSettings, Source, Task, measure
 from echelon.hrl_xf.fitting import checkpoint_path, fit, history_of
-from echelon.hrl_xf.l2_manager import HorizonManagerPPO, QTransform
+from echelon.hrl_xf.l2_gradient import QTransform
+from echelon.hrl_xf.l2_manager import HorizonManagerPPO
 from echelon.hrl_xf.l3_executor import TemporalDecisionTransformer
 from echelon.hrl_xf.l4_coordinator import GlobalCoordinator
 from echelon.hrl_xf.l4_samples import L4Dataset
@@ -59,6 +60,7 @@ class TrainConfig:
     l3_lr: float = TrainOptions.l3_lr
     l3_awr_lr: float = TrainOptions.l3_awr_lr
     l4_lr: float = TrainOptions.l4_lr
+    average: float = TrainOptions.average
     l2_q_transform: QTransform = TrainOptions.l2_q_transform
     l2_q_weight: float = TrainOptions.l2_q_weight
     awr_beta: float = TrainOptions.awr_beta
@@ -83,10 +85,10 @@ class TrainConfig:
     def checkpoints(self) -> Path:
         return Path(self.output_dir) / "checkpoints"
 
-    def fit_settings(self, epochs: int, batch_size: int, lr: float) -> FitSettings:
+    def fit_settings(self, epochs: int, batch_size: int, lr: float, average: float = 0.0) -> FitSettings:
         """The settings of one phase."""
         return FitSettings(
-            epochs=epochs, batch_size=batch_size, lr=lr, seed=self.seed, save_every=self.save_every,
+            epochs=epochs, batch_size=batch_size, lr=lr, average=average, seed=self.seed, save_every=self.save_every,
             log_every=self.log_every, early_stop=self.early_stop, checkpoint_seconds=self.checkpoint_seconds,
         )  # fmt: skip
 
@@ -153,7 +155,7 @@ def train_l2_bc(
     _check_horizon(layer, data)
     describe = {"q_transform": cfg.l2_q_transform, "q_weight": cfg.l2_q_weight} | _taught(data)
     sources = L2Source(data), None if val is None else L2Source(val)
-    settings = cfg.fit_settings(cfg.l2_epochs, cfg.l2_batch_size, cfg.l2_lr)
+    settings = cfg.fit_settings(cfg.l2_epochs, cfg.l2_batch_size, cfg.l2_lr, cfg.average)
     loss = l2_loss(cfg.l2_q_transform, cfg.l2_q_weight)
     yield from _phase(
         "l2_bc", layer, sources, loss, _fingerprint(data, val), describe, settings, cfg, cfg.l2_resume_path, stop
@@ -180,7 +182,7 @@ def train_l3_bc(
     """L3 by behaviour cloning of the expert's answers."""
     _check_horizon(layer, data)
     sources = L3Source(data, layer.mode), None if val is None else L3Source(val, layer.mode)
-    settings = cfg.fit_settings(cfg.l3_epochs, cfg.l3_batch_size, cfg.l3_lr)
+    settings = cfg.fit_settings(cfg.l3_epochs, cfg.l3_batch_size, cfg.l3_lr, cfg.average)
     describe = _l3_describe(layer, data, cfg)
     yield from _phase(
         "l3_bc", layer, sources, l3_loss, _fingerprint(data, val), describe, settings, cfg, cfg.l3_bc_resume_path, stop
@@ -202,7 +204,7 @@ def train_l3_awr(
         weigh(check, advantages, cfg.awr_beta, cfg.awr_max_weight)
     weights = weight_distribution(train)
     log.info("l3_awr: %s", "  ".join(f"{name} {value:.3g}" for name, value in weights.items()))
-    settings = cfg.fit_settings(cfg.l3_awr_epochs, cfg.l3_batch_size, cfg.l3_awr_lr)
+    settings = cfg.fit_settings(cfg.l3_awr_epochs, cfg.l3_batch_size, cfg.l3_awr_lr, cfg.average)
     describe = _l3_describe(layer, data, cfg) | {"beta": cfg.awr_beta, "max_weight": cfg.awr_max_weight}
     describe |= {"from": _digest(layer), "weights": {name: round(value, 6) for name, value in weights.items()}}
     fingerprint = _fingerprint(data, val)

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 MOMENTS = ("exp_avg", "exp_avg_sq")
+_FUSED = ("cpu", "cuda", "mps")
 
 
 class JointAdam:
@@ -17,7 +18,10 @@ class JointAdam:
     step.
     """
 
-    def __init__(self, parameters: Iterable[nn.Parameter], lr: float, eps: float = 1e-5) -> None:
+    def __init__(
+        self, parameters: Iterable[nn.Parameter], lr: float, eps: float = 1e-5, weight_decay: float = 0.0
+    ) -> None:
+        """`weight_decay` is AdamW's: apart from the gradient."""
         self.parameters = [p for p in parameters if p.requires_grad]
         if not self.parameters:
             raise ValueError("an optimiser needs at least one parameter that learns")
@@ -26,7 +30,9 @@ class JointAdam:
         for parameter, view in zip(self.parameters, self._views(self._joint.detach()), strict=True):
             parameter.data = view
         self._places = [p.data_ptr() for p in self.parameters]
-        self._adam = torch.optim.Adam([self._joint], lr=lr, eps=eps, fused=True)
+        self._adam = torch.optim.AdamW(
+            [self._joint], lr=lr, eps=eps, weight_decay=weight_decay, fused=self._joint.device.type in _FUSED
+        )
 
     @property
     def lr(self) -> float:
@@ -36,6 +42,11 @@ class JointAdam:
     @lr.setter
     def lr(self, rate: float) -> None:
         self._adam.param_groups[0]["lr"] = rate
+
+    @property
+    def joint(self) -> Tensor:
+        """All parameters as one array; to write to it is to write to them."""
+        return self._joint.detach()
 
     def zero_grad(self) -> None:
         """Forget the gradients."""
