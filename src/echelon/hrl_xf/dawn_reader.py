@@ -11,15 +11,35 @@ from typing import Any
 
 import numpy as np
 
-from echelon.hrl_xf.schema import Commitments, DayState, OffersSnapshot
+from echelon.hrl_xf.schema import Commitments, DayState, Issues, OffersSnapshot
 from echelon.hrl_xf.state_builder import issues_of
+
+
+class Market:
+    """What is the same for all agents of a world at dawn, read for the first of them."""
+
+    def __init__(self, world: Any) -> None:
+        self._world = world
+        self._step = -1
+        self._prices: list[float] = []
+        self._issues: list[Issues | None] = []
+
+    def today(self) -> tuple[list[float], list[Issues | None]]:
+        """The trading prices and the issues of negotiations, by product."""
+        world = self._world
+        if self._step != world._current_step:
+            self._step = world._current_step
+            prices = world.trading_prices if world.publish_trading_prices else world.catalog_prices
+            self._prices = np.asarray(prices, np.float64).tolist()
+            self._issues = [issues_of(issues) for issues in world._current_issues]
+        return self._prices, self._issues
 
 
 class DawnReader:
     """Reads the days of one agent; what stays as it is in a world is read once."""
 
-    def __init__(self, awi: Any) -> None:
-        self._awi, self._world, self._me = awi, awi._world, awi.agent.id
+    def __init__(self, awi: Any, market: Market) -> None:
+        self._awi, self._world, self._me, self._market = awi, awi._world, awi.agent.id, market
         world, me, profile = self._world, self._me, awi.profile
         self.initial_balance = float(awi.current_balance)
         self._n_steps, self._horizon = awi.n_steps, awi.horizon
@@ -39,7 +59,7 @@ class DawnReader:
         step = world._current_step
         balance, initial_balance = float(world.current_balance(me)), self.initial_balance
         inputs, outputs = int(world._inventory_input[me]), int(world._inventory_output[me])
-        prices = np.asarray(awi.trading_prices, np.float64).tolist()
+        prices, issues = self._market.today()
         q_in, p_in = int(world.exogenous_qin[me]), float(world.exogenous_pin[me])
         q_out, p_out = int(world.exogenous_qout[me]), float(world.exogenous_pout[me])
         days = min(self._horizon, self._n_steps - 1 - step) + 1
@@ -81,8 +101,8 @@ class DawnReader:
             self._storage_cost[step],
             self._disposal_cost[step],
             bool(world.is_bankrupt[me]),
-            issues_of(world._current_issues[self._input]) if self._buys else None,
-            issues_of(world._current_issues[self._output]) if self._sells else None,
+            issues[self._input] if self._buys else None,
+            issues[self._output] if self._sells else None,
             offers,
         )
 
