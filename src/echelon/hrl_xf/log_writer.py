@@ -8,8 +8,9 @@ written in the order they were taken, all at once, when somebody asks for the en
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from copy import copy
+from itertools import islice
 from typing import Any
 
 from msgspec import Struct
@@ -38,10 +39,8 @@ from echelon.hrl_xf.schema import (
     SeenOffer,
 )
 
-Kind = tuple[
-    Callable[..., None], int
-]  # the method of `LogWriter` that writes such a note, and how many values it takes
-Rows = Iterable[tuple[Any, ...]]
+Kind = tuple[Callable[..., None], int]
+"""Which method of `LogWriter` writes a note, and how many values it takes."""
 
 REJECT, ACCEPT = ResponseType.REJECT_OFFER, ResponseType.ACCEPT_OFFER
 _NOT_YET = (ResponseType.WAIT, ResponseType.NO_RESPONSE)
@@ -75,6 +74,11 @@ def _answer(response: Any, outcome: Any, offer: Any) -> Answer | None:
     return None if response in _NOT_YET else "END"
 
 
+def _rows(flat: list[Any], width: int) -> Iterator[tuple[Any, ...]]:
+    """The values of a flat list, so many at a time."""
+    return zip(*[iter(flat)] * width, strict=True)
+
+
 def kept(outcome: Any) -> Any:
     """An agent's offer for a note: a tuple stays as it is, of anything else there must be a copy."""
     return outcome if type(outcome) is tuple else copy(outcome)
@@ -103,13 +107,10 @@ class LogWriter:
 
     def write(self, notes: list[Any]) -> None:
         """Write notes out. One that cannot be written is counted; the others are not touched by it."""
-        at, end = 0, len(notes)
-        while at < end:
-            method, n_values = notes[at]
-            begin = at + 1
-            at = begin + n_values
+        values = iter(notes)
+        for method, n_values in values:
             try:
-                method(self, *notes[begin:at])
+                method(self, *islice(values, n_values))
             except Exception:  # noqa: BLE001 - a log with a gap that it admits is better than none
                 self.count_failure(traceback.format_exc())
 
@@ -194,9 +195,9 @@ class LogWriter:
         self.entries.append(DecisionEntry(day=self._day, data=decision))
         return decision
 
-    def opened(self, round_: int, time: float, partners: Iterable[str], outcomes: Iterable[Any]) -> None:
-        """The agent's `first_proposals`, in the round of the negotiation that asked for them."""
-        for partner, outcome in zip(partners, outcomes, strict=True):
+    def opened(self, round_: int, time: float, made: list[Any]) -> None:
+        """The agent's `first_proposals`, in the round of the negotiation that asked: partner, outcome, partner, …"""
+        for partner, outcome in _rows(made, 2):
             thread = self._threads.get(partner)
             if thread is not None and thread.open:
                 counter = None if outcome is None else _offer(outcome)
@@ -204,32 +205,34 @@ class LogWriter:
                 thread.pending = self._decide("first_proposals", partner, thread, round_, time, None, answer, counter)
         self._calls += 1
 
-    def answered(self, round_: int, time: float, offers: Rows, states: Rows, responses: Rows) -> None:
-        """The agent's `counter_all`: (partner, offer), (partner, round, time) and (partner, response, outcome).
+    def answered(self, round_: int, time: float, seen: list[Any], given: list[Any]) -> None:
+        """The agent's `counter_all`: partner, offer, round, time, … and what it gave: partner, response, outcome, …
 
-        Everything in sight was answered: what is in `responses`, and by silence every other open thread (END). A
-        thread without a state is in the round of the negotiation that asked.
+        Everything in sight was answered: what was given, and by silence every other open thread (END). A thread that
+        was not seen is in the round of the negotiation that asked.
         """
         threads = self._threads
-        on_table = {partner: _offer(outcome) for partner, outcome in offers}
-        moments = {partner: when for partner, *when in states}
-        given = {partner: answer for partner, *answer in responses}
-        for partner, offer in on_table.items():
-            if partner in threads:
-                self._saw(threads[partner].role, offer, moments[partner][0])
+        tables: dict[str, tuple[Offer | None, int, float]] = {}
+        for partner, outcome, its_round, its_time in _rows(seen, 4):
+            offer = None if outcome is None else _offer(outcome)
+            tables[partner] = (offer, its_round, its_time)
+            if offer is not None and partner in threads:
+                self._remember(threads[partner].role, offer, its_round)
+        answers = {partner: (response, outcome) for partner, response, outcome in _rows(given, 3)}
         for partner, thread in threads.items():
             if not thread.open:
                 continue
-            table = on_table.get(partner)
-            response, outcome = given.get(partner, _SILENCE)
-            answer = _answer(response, outcome, table)
+            offer, its_round, its_time = tables.get(partner, (None, round_, time))
+            response, outcome = answers.get(partner, _SILENCE)
+            answer = _answer(response, outcome, offer)
             if answer is not None:
                 counter = _offer(outcome) if answer == "REJECT" else None
-                when = moments.get(partner, (round_, time))
-                thread.pending = self._decide("counter_all", partner, thread, *when, table, answer, counter)
+                thread.pending = self._decide(
+                    "counter_all", partner, thread, its_round, its_time, offer, answer, counter
+                )
         self._calls += 1
 
-    def _saw(self, role: Role, offer: Offer, round_: int) -> None:
+    def _remember(self, role: Role, offer: Offer, round_: int) -> None:
         q, t, p = offer
         self._seen[role].append(SeenOffer(t, q, p, round_, self._rounds))
 
@@ -263,7 +266,7 @@ class LogWriter:
             if self._otherwise == "respond":
                 self._calls += 1
                 if offer is not None:
-                    self._saw(thread.role, offer, round_)
+                    self._remember(thread.role, offer, round_)
         decision.sent = True
 
     # -- results of negotiations --

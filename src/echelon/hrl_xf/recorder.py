@@ -11,7 +11,17 @@ from importlib.metadata import version
 from typing import Any
 
 from echelon.hrl_xf.dawn_reader import DawnReader, Market
-from echelon.hrl_xf.log_writer import ANSWERED, BEGAN, CLOSED, DAWNED, EXECUTED, OPENED, SIGNED, LogWriter, kept
+from echelon.hrl_xf.log_writer import (
+    ANSWERED,
+    BEGAN,
+    CLOSED,
+    DAWNED,
+    EXECUTED,
+    OPENED,
+    SIGNED,
+    LogWriter,
+    kept,
+)
 from echelon.hrl_xf.schema import (
     AgentInitialized,
     AgentInitializedEntry,
@@ -43,6 +53,7 @@ class Recorder:
         self._world: Any = None
         self._me = ""
         self._rounds = 0
+        self._partners: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
         self._reader: DawnReader
         self._executed = (0, 0)
         self._contracts_seen = 0
@@ -74,7 +85,10 @@ class Recorder:
         buy, sell = details["buy"], details["sell"]
         if not self._rounds:  # a world gives all its negotiations the same
             self._rounds = next((one.nmi.n_steps for one in (buy or sell).values()), 0)
-        self.notes.extend((DAWNED, state, self._rounds, tuple(buy), tuple(sell)))
+        partners = (tuple(buy), tuple(sell))
+        if partners != self._partners:  # nearly always yesterday's
+            self._partners = partners
+        self.notes.extend((DAWNED, state, self._rounds, *self._partners))
 
     def _begin(self, agent: Any) -> None:
         awi = agent.awi
@@ -112,17 +126,26 @@ class Recorder:
     # -- decisions about all threads at once --
 
     def opened(self, proposals: Any) -> None:
-        asking, made = self.asking_state, proposals or {}
-        outcomes = tuple([kept(outcome) for outcome in made.values()])
-        self.notes.extend((OPENED, asking.step, asking.relative_time, tuple(made), outcomes))
+        made: list[Any] = []
+        asking = self.asking_state
+        for partner, outcome in (proposals or {}).items():
+            made += (partner, kept(outcome))
+        self.notes.extend((OPENED, asking.step, asking.relative_time, made))
 
     def answered(self, offers: Any, states: Any, responses: Any) -> None:
+        seen: list[Any] = []
+        answers: list[Any] = []
         asking = self.asking_state
-        on_table = [(partner, kept(outcome)) for partner, outcome in offers.items() if outcome is not None]
-        moments = [(partner, state.step, state.relative_time) for partner, state in states.items()]
-        given = [(partner, one.response, kept(one.outcome)) for partner, one in responses.items() if one is not None]
-        notes = (ANSWERED, asking.step, asking.relative_time, tuple(on_table), tuple(moments), tuple(given))
-        self.notes.extend(notes)
+        for partner, outcome in offers.items():
+            state = states.get(partner, asking)
+            seen += (partner, kept(outcome), state.step, state.relative_time)
+        if len(states) > len(offers):
+            for partner in [one for one in states if one not in offers]:
+                seen += (partner, None, states[partner].step, states[partner].relative_time)
+        for partner, given in responses.items():
+            if given is not None:
+                answers += (partner, given.response, kept(given.outcome))
+        self.notes.extend((ANSWERED, asking.step, asking.relative_time, seen, answers))
 
     # -- the log --
 

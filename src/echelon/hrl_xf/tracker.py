@@ -10,6 +10,7 @@ partner: a sync agent answers all threads in one call, and the framework hands t
 
 from __future__ import annotations
 
+import inspect
 import traceback
 from collections.abc import Callable, Collection
 from typing import Any
@@ -24,8 +25,6 @@ from echelon.hrl_xf.recorder import Recorder
 
 _PREFIX = "Tracked"
 WAIT, REJECT = ResponseType.WAIT, ResponseType.REJECT_OFFER
-
-_NOT_GIVEN: Any = object()
 
 Methods = dict[str, Callable[..., Any]]
 
@@ -72,32 +71,49 @@ def _days_and_results(cls: type[Any]) -> Methods:
     return _by_name(before_step, step, on_negotiation_success, on_negotiation_failure)
 
 
+def _with_last(method: Callable[..., Any], name: str) -> tuple[Callable[..., Any], Any]:
+    """A `propose` or `respond` that takes a fourth argument by position, and the argument's default.
+
+    The framework offers the argument by its name, and asks again without if that raises a TypeError: where the agent's
+    own method does not know the name, it is called without.
+    """
+    last = list(inspect.signature(method).parameters.values())[3:4]
+    if last and last[0].kind is inspect.Parameter.VAR_POSITIONAL:
+        return method, None
+    if last and last[0].name == name:
+        return method, last[0].default
+
+    def without(self: Any, negotiator_id: str, state: Any, _: Any) -> Any:
+        return method(self, negotiator_id, state)
+
+    return without, None
+
+
 def _answers(cls: type[Any]) -> Methods:
     """`cls`'s own `propose` and `respond`, recording what leaves for a partner."""
-    own_propose, own_respond = cls.propose, cls.respond
+    own_propose, no_dest = _with_last(cls.propose, "dest")
+    own_respond, no_source = _with_last(cls.respond, "source")
 
-    def propose(self: Any, negotiator_id: str, state: Any, dest: Any = _NOT_GIVEN) -> Any:
-        last = () if dest is _NOT_GIVEN else (dest,)
+    def propose(self: Any, negotiator_id: str, state: Any, dest: Any = no_dest) -> Any:
         recorder = self.echelon_recorder
         if recorder.asking:
-            return own_propose(self, negotiator_id, state, *last)
+            return own_propose(self, negotiator_id, state, dest)
         recorder.asking, recorder.asking_state = True, state
         try:
-            offer = own_propose(self, negotiator_id, state, *last)
+            offer = own_propose(self, negotiator_id, state, dest)
         finally:
             recorder.asking = False
         made = offer if type(offer) is tuple else kept(offer)
         recorder.notes.extend((PROPOSED, negotiator_id, state.step, state.relative_time, state.current_offer, made))
         return offer
 
-    def respond(self: Any, negotiator_id: str, state: Any, source: Any = _NOT_GIVEN) -> Any:
-        last = () if source is _NOT_GIVEN else (source,)
+    def respond(self: Any, negotiator_id: str, state: Any, source: Any = no_source) -> Any:
         recorder = self.echelon_recorder
         if recorder.asking:
-            return own_respond(self, negotiator_id, state, *last)
+            return own_respond(self, negotiator_id, state, source)
         recorder.asking, recorder.asking_state = True, state
         try:
-            response = own_respond(self, negotiator_id, state, *last)
+            response = own_respond(self, negotiator_id, state, source)
         finally:
             recorder.asking = False
         if response is not WAIT and response is not REJECT:  # a rejection leaves with the proposal that follows
