@@ -81,7 +81,7 @@ def _rows(flat: list[Any], width: int) -> Iterator[tuple[Any, ...]]:
 
 def kept(outcome: Any) -> Any:
     """An agent's offer for a note: a tuple stays as it is, of anything else there must be a copy."""
-    return outcome if type(outcome) is tuple else copy(outcome)
+    return outcome if outcome is None or type(outcome) is tuple else copy(outcome)
 
 
 class LogWriter:
@@ -126,10 +126,10 @@ class LogWriter:
 
     def dawned(self, state: DayState, rounds: int, suppliers: Sequence[str], consumers: Sequence[str]) -> None:
         """`state` was read before yesterday's notes were written: it gets yesterday's offers here."""
-        seen, snapshot = self._seen, state.offers_snapshot
-        snapshot.buy.extend(seen["buyer"])
-        snapshot.sell.extend(seen["seller"])
-        self._seen = {"buyer": [], "seller": []}
+        snapshot = state.offers_snapshot
+        for seen, told in ((self._seen["buyer"], snapshot.buy), (self._seen["seller"], snapshot.sell)):
+            told.extend(seen)
+            seen.clear()
         self._day = day = state.current_step
         self.entries.append(DailyStatusEntry(day=day, data=state))
         self._threads = threads = {}

@@ -129,7 +129,7 @@ class Recorder:
         made: list[Any] = []
         asking = self.asking_state
         for partner, outcome in (proposals or {}).items():
-            made += (partner, kept(outcome))
+            made += (partner, outcome if type(outcome) is tuple else kept(outcome))
         self.notes.extend((OPENED, asking.step, asking.relative_time, made))
 
     def answered(self, offers: Any, states: Any, responses: Any) -> None:
@@ -138,13 +138,14 @@ class Recorder:
         asking = self.asking_state
         for partner, outcome in offers.items():
             state = states.get(partner, asking)
-            seen += (partner, kept(outcome), state.step, state.relative_time)
+            seen += (partner, outcome if type(outcome) is tuple else kept(outcome), state.step, state.relative_time)
         if len(states) > len(offers):
             for partner in [one for one in states if one not in offers]:
                 seen += (partner, None, states[partner].step, states[partner].relative_time)
         for partner, given in responses.items():
             if given is not None:
-                answers += (partner, given.response, kept(given.outcome))
+                outcome = given.outcome
+                answers += (partner, given.response, outcome if type(outcome) is tuple else kept(outcome))
         self.notes.extend((ANSWERED, asking.step, asking.relative_time, seen, answers))
 
     # -- the log --
