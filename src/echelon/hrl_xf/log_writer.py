@@ -112,11 +112,12 @@ class LogWriter:
             try:
                 method(self, *islice(values, n_values))
             except Exception:  # noqa: BLE001 - a log with a gap that it admits is better than none
-                self.count_failure(traceback.format_exc())
+                self.count_failure()
 
-    def count_failure(self, trace: str) -> None:
+    def count_failure(self) -> None:
+        """Count the exception that is being handled."""
         self.failures += 1
-        self.first_failure = self.first_failure or trace
+        self.first_failure = self.first_failure or traceback.format_exc()
 
     # -- the day's frame --
 

@@ -69,8 +69,9 @@ class Recorder:
         self.notes.clear()
         return self._writer.entries
 
-    def count_failure(self, trace: str) -> None:
-        self._writer.count_failure(trace)
+    def count_failure(self) -> None:
+        """Count the exception that is being handled: a recorder's failure is never raised into the agent."""
+        self._writer.count_failure()
 
     # -- the day's frame --
 

@@ -11,7 +11,6 @@ partner: a sync agent answers all threads in one call, and the framework hands t
 from __future__ import annotations
 
 import inspect
-import traceback
 from collections.abc import Callable, Collection
 from typing import Any
 
@@ -45,7 +44,7 @@ def _days_and_results(cls: type[Any]) -> Methods:
         try:
             recorder.dawn(self)
         except Exception:  # noqa: BLE001 - the world must go on whatever the recorder does
-            recorder.count_failure(traceback.format_exc())
+            recorder.count_failure()
         own_before_step(self)
 
     def step(self: Any) -> None:
@@ -53,19 +52,26 @@ def _days_and_results(cls: type[Any]) -> Methods:
         try:
             recorder.dusk()
         except Exception:  # noqa: BLE001 - as above
-            recorder.count_failure(traceback.format_exc())
+            recorder.count_failure()
         own_step(self)
 
     def on_negotiation_success(self: Any, contract: Any, mechanism: Any) -> None:
-        sides, deal, round_ = contract.annotation, contract.agreement, contract.mechanism_state.step
-        self.echelon_recorder.notes.extend(
-            (AGREED, sides["buyer"], sides["seller"], deal["quantity"], deal["time"], deal["unit_price"], round_)
-        )
+        recorder = self.echelon_recorder
+        try:
+            sides, deal, round_ = contract.annotation, contract.agreement, contract.mechanism_state.step
+            recorder.notes.extend(
+                (AGREED, sides["buyer"], sides["seller"], deal["quantity"], deal["time"], deal["unit_price"], round_)
+            )
+        except Exception:  # noqa: BLE001 - as above
+            recorder.count_failure()
         own_success(self, contract, mechanism)
 
     def on_negotiation_failure(self: Any, partners: Any, annotation: Any, mechanism: Any, state: Any) -> None:
-        note = (FAILED, annotation["buyer"], annotation["seller"], state.step, state.timedout)
-        self.echelon_recorder.notes.extend(note)
+        recorder = self.echelon_recorder
+        try:
+            recorder.notes.extend((FAILED, annotation["buyer"], annotation["seller"], state.step, state.timedout))
+        except Exception:  # noqa: BLE001 - as above
+            recorder.count_failure()
         own_failure(self, partners, annotation, mechanism, state)
 
     return _by_name(before_step, step, on_negotiation_success, on_negotiation_failure)
@@ -103,8 +109,11 @@ def _answers(cls: type[Any]) -> Methods:
             offer = own_propose(self, negotiator_id, state, dest)
         finally:
             recorder.asking = False
-        made = offer if type(offer) is tuple else kept(offer)
-        recorder.notes.extend((PROPOSED, negotiator_id, state.step, state.relative_time, state.current_offer, made))
+        try:
+            made = offer if type(offer) is tuple else kept(offer)
+            recorder.notes.extend((PROPOSED, negotiator_id, state.step, state.relative_time, state.current_offer, made))
+        except Exception:  # noqa: BLE001 - the world must go on whatever the recorder does
+            recorder.count_failure()
         return offer
 
     def respond(self: Any, negotiator_id: str, state: Any, source: Any = no_source) -> Any:
@@ -117,8 +126,11 @@ def _answers(cls: type[Any]) -> Methods:
         finally:
             recorder.asking = False
         if response is not WAIT and response is not REJECT:  # a rejection leaves with the proposal that follows
-            note = (RESPONDED, negotiator_id, state.step, state.relative_time, state.current_offer, response)
-            recorder.notes.extend(note)
+            try:
+                note = (RESPONDED, negotiator_id, state.step, state.relative_time, state.current_offer, response)
+                recorder.notes.extend(note)
+            except Exception:  # noqa: BLE001 - the world must go on whatever the recorder does
+                recorder.count_failure()
         return response
 
     return _by_name(propose, respond)
@@ -139,7 +151,7 @@ def _decisions(cls: type[Any]) -> Methods:
             try:
                 recorder.opened(proposals)
             except Exception:  # noqa: BLE001 - the world must go on whatever the recorder does
-                recorder.count_failure(traceback.format_exc())
+                recorder.count_failure()
         return proposals
 
     def counter_all(self: Any, offers: Any, states: Any) -> Any:
@@ -153,7 +165,7 @@ def _decisions(cls: type[Any]) -> Methods:
             try:
                 recorder.answered(offers, states, responses)
             except Exception:  # noqa: BLE001 - the world must go on whatever the recorder does
-                recorder.count_failure(traceback.format_exc())
+                recorder.count_failure()
         return responses
 
     return _by_name(first_proposals, counter_all)
