@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from echelon.hrl_xf.dawn_reader import DawnReader
+from echelon.hrl_xf.dawn_reader import DawnReader, Market
 from echelon.hrl_xf.schema import OffersSnapshot
 from echelon.hrl_xf.state_builder import day_state
 from tests.hrl_xf.conftest import MakeWorld
@@ -14,7 +14,8 @@ from tests.hrl_xf.conftest import MakeWorld
 def test_the_tables_agree_with_the_interface(make_world: MakeWorld, perishable: bool) -> None:
     world = make_world(["SyncRandomStdAgent", "RandomStdAgent"], n_steps=8, levels=3, per_level=2)
     awis = [adapter.awi for adapter in world.non_system_agents]
-    readers = [DawnReader(awi) for awi in awis]
+    market = Market(world)
+    readers = [DawnReader(awi, market) for awi in awis]
     offers, ahead, needs = OffersSnapshot([], []), 0, 0
     for _ in range(world.n_steps - 1):
         world.step()

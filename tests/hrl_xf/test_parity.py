@@ -80,12 +80,13 @@ class Probe:
     @contextmanager
     def deciding(self) -> Iterator[None]:
         """Whatever the recorder writes down meanwhile was decided with the ledger of now."""
-        entries: Any = self.echelon_recorder.entries  # type: ignore[attr-defined]
+        recorder: Any = self.echelon_recorder  # type: ignore[attr-defined]
         awi: Any = self.awi  # type: ignore[attr-defined]
-        day, begin = self.live_days[-1], len(entries)
+        day, begin = self.live_days[-1], len(recorder.entries)
         ledger = Ledger.between(awi.current_step, day.commitments, commitments_of(awi))
         nmis = {**awi.current_buy_nmis, **awi.current_sell_nmis}
         yield
+        entries = recorder.entries
         for index in range(begin, len(entries)):
             if isinstance(entries[index], DecisionEntry) and index not in self.decision_numbers:
                 decision = entries[index].data

@@ -11,17 +11,44 @@ from typing import Any
 
 import numpy as np
 
-from echelon.hrl_xf.schema import Commitments, DayState, OffersSnapshot
+from echelon.hrl_xf.schema import Commitments, DayState, Issues, OffersSnapshot
 from echelon.hrl_xf.state_builder import issues_of
+
+
+class Market:
+    """What is the same for all agents of a world at dawn, read for the first of them."""
+
+    def __init__(self, world: Any) -> None:
+        self._world = world
+        self._step = -1
+        self._prices: list[float] = []
+        self._issues: list[Issues | None] = []
+
+    def today(self) -> tuple[list[float], list[Issues | None]]:
+        """The trading prices and the issues of negotiations, by product."""
+        world = self._world
+        if self._step != world._current_step:
+            self._step = world._current_step
+            prices = world.trading_prices if world.publish_trading_prices else world.catalog_prices
+            self._prices = np.asarray(prices, np.float64).tolist()
+            self._issues = [issues_of(issues) for issues in world._current_issues]
+        return self._prices, self._issues
 
 
 class DawnReader:
     """Reads the days of one agent; what stays as it is in a world is read once."""
 
-    def __init__(self, awi: Any) -> None:
-        self._awi, self._world, self._me = awi, awi._world, awi.agent.id
+    def __init__(self, awi: Any, market: Market) -> None:
+        self._world, self._me, self._market = awi._world, awi.agent.id, market
         world, me, profile = self._world, self._me, awi.profile
         self.initial_balance = float(awi.current_balance)
+        self._profits, self._first_balance = world._profits[me], world.initial_balances[me]
+        self._tables: tuple[dict[int, dict[str, Any]], ...] = (
+            awi._future_supplies,
+            awi._future_sales,
+            awi._future_supplies_cost,
+            awi._future_sales_cost,
+        )  # in the order of `Commitments`
         self._n_steps, self._horizon = awi.n_steps, awi.horizon
         self._n_lines, self._cost = int(profile.n_lines), float(profile.cost)
         self._input, self._output = profile.input_product, profile.output_product
@@ -35,21 +62,24 @@ class DawnReader:
 
     def read(self, offers: OffersSnapshot) -> DayState:
         """Everything the agent knows at dawn."""
-        awi, world, me = self._awi, self._world, self._me
+        world, me = self._world, self._me
         step = world._current_step
-        balance, initial_balance = float(world.current_balance(me)), self.initial_balance
+        balance, initial_balance = float(sum(self._profits) + self._first_balance), self.initial_balance
         inputs, outputs = int(world._inventory_input[me]), int(world._inventory_output[me])
-        prices = np.asarray(awi.trading_prices, np.float64).tolist()
+        prices, issues = self._market.today()
         q_in, p_in = int(world.exogenous_qin[me]), float(world.exogenous_pin[me])
         q_out, p_out = int(world.exogenous_qout[me]), float(world.exogenous_pout[me])
-        days = min(self._horizon, self._n_steps - 1 - step) + 1
-        commitments = Commitments(
-            _by_days_ahead(q_in, awi._future_supplies, step, [0] * days),
-            _by_days_ahead(q_out, awi._future_sales, step, [0] * days),
-            _by_days_ahead(p_in, awi._future_supplies_cost, step, [0.0] * days),
-            _by_days_ahead(p_out, awi._future_sales_cost, step, [0.0] * days),
-        )
-        surplus = inputs + commitments.Q_in[0] - outputs - commitments.Q_out[0]
+        later = min(self._horizon, self._n_steps - 1 - step)
+        no_pieces, no_money = [0] * later, [0.0] * later
+        rows: tuple[list[Any], ...] = ([q_in, *no_pieces], [q_out, *no_pieces], [p_in, *no_money], [p_out, *no_money])
+        for row, table in zip(rows, self._tables, strict=True):
+            for day, partners in table.items():
+                if day >= step:
+                    row[day - step] += sum(partners.values())
+        surplus = inputs + rows[0][0] - outputs - rows[1][0]
+        supplies, sales = -surplus if self._buys else 0, surplus if self._sells else 0
+        if world.perishable:
+            supplies, sales = min(self._n_lines, supplies), min(self._n_lines, sales)
         return DayState(  # by position, in the schema's order: 33 names cost as much as all the rest
             step,
             self._n_steps,
@@ -64,15 +94,15 @@ class DawnReader:
             self._n_lines,
             self._horizon,
             self._cost,
-            commitments,
+            Commitments(*rows),
             self._level,
             self._input,
             self._output,
             self._n_products,
             self._n_suppliers,
             self._n_consumers,
-            self._needed(-surplus) if self._buys else 0,
-            self._needed(surplus) if self._sells else 0,
+            supplies,
+            sales,
             q_in,
             p_in,
             q_out,
@@ -81,18 +111,7 @@ class DawnReader:
             self._storage_cost[step],
             self._disposal_cost[step],
             bool(world.is_bankrupt[me]),
-            issues_of(world._current_issues[self._input]) if self._buys else None,
-            issues_of(world._current_issues[self._output]) if self._sells else None,
+            issues[self._input] if self._buys else None,
+            issues[self._output] if self._sells else None,
             offers,
         )
-
-    def _needed(self, pieces: int) -> int:
-        return min(self._n_lines, pieces) if self._world.perishable else pieces
-
-
-def _by_days_ahead(exogenous: float, by_day: dict[int, dict[str, Any]], step: int, row: list[Any]) -> list[Any]:
-    row[0] = exogenous
-    for day, partners in by_day.items():
-        if day >= step:
-            row[day - step] += sum(partners.values())
-    return row

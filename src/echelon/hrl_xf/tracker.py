@@ -10,42 +10,22 @@ partner: a sync agent answers all threads in one call, and the framework hands t
 
 from __future__ import annotations
 
-import functools
-import traceback
+import inspect
 from collections.abc import Callable, Collection
 from typing import Any
 
 from negmas import ResponseType
 from negmas.sao import SAOSyncController
 
+from echelon.hrl_xf.dawn_reader import Market
 from echelon.hrl_xf.derived_classes import base_of, derived_name
+from echelon.hrl_xf.log_writer import AGREED, FAILED, PROPOSED, RESPONDED, kept
 from echelon.hrl_xf.recorder import Recorder
 
 _PREFIX = "Tracked"
 WAIT, REJECT = ResponseType.WAIT, ResponseType.REJECT_OFFER
 
 Methods = dict[str, Callable[..., Any]]
-
-
-def _recorded(method: Callable[..., None]) -> Callable[..., None]:
-    """A recorder's failure is counted, never raised into the agent."""
-
-    @functools.wraps(method)
-    def safe(recorder: Recorder, *args: Any) -> None:
-        try:
-            method(recorder, *args)
-        except Exception:  # noqa: BLE001 - the world must go on whatever the recorder does
-            recorder.count_failure(traceback.format_exc())
-
-    return safe
-
-
-_dawn = _recorded(Recorder.dawn)
-_dusk = _recorded(Recorder.dusk)
-_opened = _recorded(Recorder.opened)
-_answered = _recorded(Recorder.answered)
-_responded = _recorded(Recorder.responded)
-_agreed = _recorded(Recorder.agreed)
 
 
 class TrackedAgent:
@@ -60,58 +40,97 @@ def _days_and_results(cls: type[Any]) -> Methods:
     own_success, own_failure = cls.on_negotiation_success, cls.on_negotiation_failure
 
     def before_step(self: Any) -> None:
-        _dawn(self.echelon_recorder, self)
+        recorder = self.echelon_recorder
+        try:
+            recorder.dawn(self)
+        except Exception:  # noqa: BLE001 - the world must go on whatever the recorder does
+            recorder.count_failure()
         own_before_step(self)
 
     def step(self: Any) -> None:
-        _dusk(self.echelon_recorder)
+        recorder = self.echelon_recorder
+        try:
+            recorder.dusk()
+        except Exception:  # noqa: BLE001 - as above
+            recorder.count_failure()
         own_step(self)
 
     def on_negotiation_success(self: Any, contract: Any, mechanism: Any) -> None:
-        _agreed(self.echelon_recorder, contract)
+        recorder = self.echelon_recorder
+        try:
+            sides, deal, round_ = contract.annotation, contract.agreement, contract.mechanism_state.step
+            recorder.notes.extend(
+                (AGREED, sides["buyer"], sides["seller"], deal["quantity"], deal["time"], deal["unit_price"], round_)
+            )
+        except Exception:  # noqa: BLE001 - as above
+            recorder.count_failure()
         own_success(self, contract, mechanism)
 
     def on_negotiation_failure(self: Any, partners: Any, annotation: Any, mechanism: Any, state: Any) -> None:
         recorder = self.echelon_recorder
         try:
-            recorder.failed(annotation, state)
-        except Exception:  # noqa: BLE001 - the world must go on whatever the recorder does
-            recorder.count_failure(traceback.format_exc())
+            recorder.notes.extend((FAILED, annotation["buyer"], annotation["seller"], state.step, state.timedout))
+        except Exception:  # noqa: BLE001 - as above
+            recorder.count_failure()
         own_failure(self, partners, annotation, mechanism, state)
 
     return _by_name(before_step, step, on_negotiation_success, on_negotiation_failure)
 
 
+def _with_last(method: Callable[..., Any], name: str) -> tuple[Callable[..., Any], Any]:
+    """A `propose` or `respond` that takes a fourth argument by position, and the argument's default.
+
+    The framework offers the argument by its name, and asks again without if that raises a TypeError: where the agent's
+    own method does not know the name, it is called without.
+    """
+    last = list(inspect.signature(method).parameters.values())[3:4]
+    if last and last[0].kind is inspect.Parameter.VAR_POSITIONAL:
+        return method, None
+    if last and last[0].name == name:
+        return method, last[0].default
+
+    def without(self: Any, negotiator_id: str, state: Any, _: Any) -> Any:
+        return method(self, negotiator_id, state)
+
+    return without, None
+
+
 def _answers(cls: type[Any]) -> Methods:
     """`cls`'s own `propose` and `respond`, recording what leaves for a partner."""
-    own_propose, own_respond = cls.propose, cls.respond
+    own_propose, no_dest = _with_last(cls.propose, "dest")
+    own_respond, no_source = _with_last(cls.respond, "source")
 
-    def propose(self: Any, negotiator_id: str, state: Any, *args: Any, **kwargs: Any) -> Any:
+    def propose(self: Any, negotiator_id: str, state: Any, dest: Any = no_dest) -> Any:
         recorder = self.echelon_recorder
         if recorder.asking:
-            return own_propose(self, negotiator_id, state, *args, **kwargs)
+            return own_propose(self, negotiator_id, state, dest)
         recorder.asking, recorder.asking_state = True, state
         try:
-            offer = own_propose(self, negotiator_id, state, *args, **kwargs)
+            offer = own_propose(self, negotiator_id, state, dest)
         finally:
             recorder.asking = False
         try:
-            recorder.proposed(negotiator_id, state, offer)
+            made = offer if type(offer) is tuple else kept(offer)
+            recorder.notes.extend((PROPOSED, negotiator_id, state.step, state.relative_time, state.current_offer, made))
         except Exception:  # noqa: BLE001 - the world must go on whatever the recorder does
-            recorder.count_failure(traceback.format_exc())
+            recorder.count_failure()
         return offer
 
-    def respond(self: Any, negotiator_id: str, state: Any, *args: Any, **kwargs: Any) -> Any:
+    def respond(self: Any, negotiator_id: str, state: Any, source: Any = no_source) -> Any:
         recorder = self.echelon_recorder
         if recorder.asking:
-            return own_respond(self, negotiator_id, state, *args, **kwargs)
+            return own_respond(self, negotiator_id, state, source)
         recorder.asking, recorder.asking_state = True, state
         try:
-            response = own_respond(self, negotiator_id, state, *args, **kwargs)
+            response = own_respond(self, negotiator_id, state, source)
         finally:
             recorder.asking = False
         if response is not WAIT and response is not REJECT:  # a rejection leaves with the proposal that follows
-            _responded(recorder, negotiator_id, state, response)
+            try:
+                note = (RESPONDED, negotiator_id, state.step, state.relative_time, state.current_offer, response)
+                recorder.notes.extend(note)
+            except Exception:  # noqa: BLE001 - the world must go on whatever the recorder does
+                recorder.count_failure()
         return response
 
     return _by_name(propose, respond)
@@ -129,7 +148,10 @@ def _decisions(cls: type[Any]) -> Methods:
         finally:
             recorder.deciding -= 1
         if not recorder.deciding:
-            _opened(recorder, proposals)
+            try:
+                recorder.opened(proposals)
+            except Exception:  # noqa: BLE001 - the world must go on whatever the recorder does
+                recorder.count_failure()
         return proposals
 
     def counter_all(self: Any, offers: Any, states: Any) -> Any:
@@ -140,7 +162,10 @@ def _decisions(cls: type[Any]) -> Methods:
         finally:
             recorder.deciding -= 1
         if not recorder.deciding:
-            _answered(recorder, offers, states, responses)
+            try:
+                recorder.answered(offers, states, responses)
+            except Exception:  # noqa: BLE001 - the world must go on whatever the recorder does
+                recorder.count_failure()
         return responses
 
     return _by_name(first_proposals, counter_all)
@@ -150,12 +175,12 @@ def _by_name(*methods: Callable[..., Any]) -> Methods:
     return {method.__name__: method for method in methods}
 
 
-def _new_recorder(cls: type[Any]) -> Recorder:
+def _new_recorder(cls: type[Any], market: Market | None = None) -> Recorder:
     """Where the framework's own propose/respond serve a sync agent, an answer of neither call is the framework's."""
     framework = issubclass(cls, SAOSyncController) and (
         cls.propose is SAOSyncController.propose and cls.respond is SAOSyncController.respond
     )
-    return Recorder("framework" if framework else "respond")
+    return Recorder("framework" if framework else "respond", market)
 
 
 _tracked: dict[type[Any], type[Any]] = {}
@@ -195,7 +220,7 @@ def attach(world: Any, names: Collection[str] | None = None, skip: Collection[st
     Agents keep their identity, names and types: only their class becomes its tracked subclass. `skip` holds ids of
     agents to leave alone. Returns how many record themselves.
     """
-    count = 0
+    count, market = 0, Market(world)
     for adapter in world.non_system_agents:
         agent = adapter.adapted_object
         cls = type(agent)
@@ -204,6 +229,6 @@ def attach(world: Any, names: Collection[str] | None = None, skip: Collection[st
         if not isinstance(agent, TrackedAgent):
             agent.__class__ = tracked(cls)
             agent.__dict__ = {**vars(agent)}  # a changed class leaves a dict that Python reads three times slower
-            agent.echelon_recorder = _new_recorder(cls)
+            agent.echelon_recorder = _new_recorder(cls, market)
         count += 1
     return count
