@@ -202,8 +202,8 @@ class TrainOptions:
     regen_split: Flag = False
     """divide anew where world_split.json was made with other ratios or another seed"""
     teacher: Literal["logs", "rules"] = "logs"
-    """whose goals and answers L2 and L3 learn: those of the agent of the logs, or what Echelon's rules would have wished
-    at the same moments (any agent's logs will do then)"""
+    """whose goals and answers L2 and L3 learn: those of the agent of the logs, or what Echelon's rules would have
+    wished at the same moments (any agent's logs will do then)"""
     l3_goal_backfill: GoalSource = "l2"
     """what L3 sees as goal: L2's predictions; v2 (labels that know the day) and none are for comparison"""
     l4_goal_source: Literal["v2", "l2"] = "l2"
