@@ -315,14 +315,15 @@ class HeuristicExecutor:
     Same signature as the network's `act`; the history's state is not looked at. Each decision is made from its own
     situation alone, so a network can learn it.
 
-        seller: ACCEPT whatever is legal. Prices differ by 10 %, a piece not sold is a piece stored
+        seller: ACCEPT whatever is legal until tomorrow. Prices differ by 10 %, a piece not sold is a piece stored; but
+                L1 sets material aside for a sale until its day, though the game would let it be sold every day
         buyer:  ACCEPT what arrives within 3 days and, with the better offers of the other threads, fits the open goal
         else offer α of the open goal on the first open day, at the bottom of the price range; a buyer's price rises to
         its top with time. END without a goal
     """
 
     mode: Mode = "direct"
-    BUY_DAYS = 3
+    BUY_DAYS, SELL_DAYS = 3, 1
 
     def act(
         self,
@@ -338,7 +339,7 @@ class HeuristicExecutor:
         need = x.need.numpy()
         q, _, ahead = s.seen.T
         better = s.others[:, 1] * s.others[:, 2] / np.maximum(s.others[:, 0], 1)  # pieces of better offers, about
-        fits = seller | ((better + q <= need) & (ahead <= self.BUY_DAYS))
+        fits = np.where(seller, ahead <= self.SELL_DAYS, (better + q <= need) & (ahead <= self.BUY_DAYS))
         accept = x.legal.accept.numpy() & fits
 
         near = x.legal.day.numpy() & (seller[:, None] | (np.arange(s.open.shape[1]) <= self.BUY_DAYS))
