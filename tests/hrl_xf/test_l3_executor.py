@@ -11,14 +11,8 @@ import pytest
 import torch
 
 from echelon.hrl_xf.l1_safety import ACCEPT, END, REJECT, L1SafetyLayer
-from echelon.hrl_xf.l3_executor import (
-    HeuristicExecutor,
-    L3Actions,
-    L3Inputs,
-    TemporalDecisionTransformer,
-    _against_share,
-    load_l3,
-)
+from echelon.hrl_xf.l3_executor import HeuristicExecutor, L3Actions, TemporalDecisionTransformer, load_l3
+from echelon.hrl_xf.l3_heads import L3Inputs, against_share
 from echelon.hrl_xf.l3_situation import CONTEXT, Mode, Situation, context_of, may_accept
 from echelon.hrl_xf.layer_files import save_layer
 from tests.hrl_xf.l3_examples import Played, played, tokens, wild
@@ -209,7 +203,7 @@ def test_a_quantity_is_placed_by_what_it_is_of_the_threads_share() -> None:
     places = torch.arange(9.0)[None].expand(4, -1)  # the logit of a place is its number
     q = torch.tensor([[10, 5], [5, 10], [3, 40], [1, 1]])
     most, alpha = torch.tensor([[10], [10], [12], [0]]), torch.tensor([0.5, 0.25, 0.25, 0.1])
-    found = _against_share(q, most, alpha, places)
+    found = against_share(q, most, alpha, places)
     wanted = [
         [6, 4],  # all of ten to one of two: twice its share; half of it: its share
         [6, 8],  # five of ten to one of four is the same habit; four times the share is the end of the scale
@@ -217,7 +211,7 @@ def test_a_quantity_is_placed_by_what_it_is_of_the_threads_share() -> None:
         [6, 6],  # where nothing may be traded the share counts as half a piece
     ]
     torch.testing.assert_close(found, torch.tensor(wanted, dtype=torch.float32))
-    between = _against_share(torch.tensor([[6]]), torch.tensor([[10]]), torch.tensor([0.5]), places[:1])
+    between = against_share(torch.tensor([[6]]), torch.tensor([[10]]), torch.tensor([0.5]), places[:1])
     assert between.item() == pytest.approx(4 + 2 * np.log2(6 / 5), rel=1e-5)
 
 

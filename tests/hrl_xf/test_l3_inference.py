@@ -10,7 +10,8 @@ import pytest
 import torch
 
 from echelon.hrl_xf.l1_safety import REJECT, L1SafetyLayer
-from echelon.hrl_xf.l3_executor import L3Actions, L3Inputs, TemporalDecisionTransformer, View, load_l3
+from echelon.hrl_xf.l3_executor import L3Actions, TemporalDecisionTransformer, View, load_l3
+from echelon.hrl_xf.l3_heads import L3Inputs
 from echelon.hrl_xf.l3_situation import Mode, Situation
 from echelon.hrl_xf.weight_files import BUNDLED, layer_in
 from echelon.onpolicy.distributions import Product

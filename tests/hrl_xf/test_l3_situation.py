@@ -12,7 +12,7 @@ import torch
 from echelon.hrl_xf.data_pipeline import open_tournament
 from echelon.hrl_xf.day_batch import Floats
 from echelon.hrl_xf.l1_safety import L1SafetyLayer
-from echelon.hrl_xf.l3_executor import P_SIZE, Q_SIZE
+from echelon.hrl_xf.l3_heads import P_SIZE, Q_SIZE
 from echelon.hrl_xf.l3_situation import Situation, legal_of, may_accept
 from echelon.hrl_xf.samples import MicroDataset
 from tests.hrl_xf.l3_examples import played

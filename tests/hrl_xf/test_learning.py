@@ -15,7 +15,8 @@ from echelon.hrl_xf.day_batch import Ints
 from echelon.hrl_xf.fit_task import FitSettings, Task
 from echelon.hrl_xf.fitting import fit
 from echelon.hrl_xf.l1_safety import ACCEPT, REJECT, L1SafetyLayer
-from echelon.hrl_xf.l3_executor import L3Inputs, TemporalDecisionTransformer, View
+from echelon.hrl_xf.l3_executor import TemporalDecisionTransformer, View
+from echelon.hrl_xf.l3_heads import L3Inputs
 from echelon.hrl_xf.l3_situation import Situation
 from echelon.hrl_xf.learning import l3_loss, weigh
 from echelon.hrl_xf.rewards import Advantages

@@ -20,7 +20,8 @@ from echelon.hrl_xf.batches import alphas_of
 from echelon.hrl_xf.data_pipeline import load_tournament_data, open_tournament
 from echelon.hrl_xf.day_play import Decided
 from echelon.hrl_xf.l2_manager import HeuristicManager
-from echelon.hrl_xf.l3_executor import P_SIZE, Q_SIZE, L3Actions, TemporalDecisionTransformer
+from echelon.hrl_xf.l3_executor import L3Actions, TemporalDecisionTransformer
+from echelon.hrl_xf.l3_heads import P_SIZE, Q_SIZE
 from echelon.hrl_xf.l3_situation import Situation, context_of, legal_of
 from echelon.hrl_xf.l4_coordinator import HeuristicCoordinator
 from echelon.hrl_xf.l4_samples import L4Dataset

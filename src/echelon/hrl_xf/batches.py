@@ -19,7 +19,7 @@ from torch import Tensor
 from echelon.hrl_xf.day_batch import Ints
 from echelon.hrl_xf.l1_safety import REJECT
 from echelon.hrl_xf.l2_manager import CHANNELS
-from echelon.hrl_xf.l3_executor import P_SIZE, Q_SIZE, L3Inputs
+from echelon.hrl_xf.l3_heads import P_SIZE, Q_SIZE, L3Inputs
 from echelon.hrl_xf.l3_situation import Mode, Situation
 from echelon.hrl_xf.l4_samples import L4Dataset
 from echelon.hrl_xf.rewards import phases_of, rewards_of

@@ -1,4 +1,4 @@
-"""L3's choice at play, in numpy: the distributions of `l3_executor._Heads` for the few threads of a call.
+"""L3's choice at play, in numpy: the distributions of `l3_heads.Heads` for the few threads of a call.
 
 Only threads whose answer is REJECT are asked for day, quantity and price. Draws take the same random numbers as
 `Product.sample` does, whoever is asked: one for each thread and head.
@@ -15,26 +15,12 @@ from numpy.typing import NDArray
 
 from echelon.hrl_xf.day_batch import Bools, Ints
 from echelon.hrl_xf.l1_safety import REJECT
+from echelon.hrl_xf.l3_heads import P_SIZE, PIECES, PRIOR_SCALE, Q_SIZE, RATIOS, SHARES
 from echelon.hrl_xf.l3_situation import SEEN, LegalArrays, Situation, context_of, legal_arrays, needed, share_of
 from echelon.hrl_xf.layer_arrays import Array, Linear, array_of, log_softmax, relu
 
 if TYPE_CHECKING:
     from echelon.hrl_xf.l3_executor import TemporalDecisionTransformer
-
-
-@dataclass(frozen=True)
-class HeadSizes:
-    """What the numbers of a head stand for."""
-
-    quantities: int
-    prices: int
-    pieces: int
-    """quantities with a number of their own"""
-    ratios: int
-    """places in the price range"""
-    shares: int
-    """places on the scale of a quantity against the thread's share"""
-    prior_scale: float
 
 
 @dataclass(frozen=True)
@@ -53,8 +39,8 @@ class Chosen:
 class PlayHeads:
     """The heads of one layer."""
 
-    def __init__(self, layer: TemporalDecisionTransformer, sizes: HeadSizes) -> None:
-        self.mode, self.view, self.sizes = layer.mode, layer.view, sizes
+    def __init__(self, layer: TemporalDecisionTransformer) -> None:
+        self.mode, self.view = layer.mode, layer.view
         self.shares = layer.shares and layer.view != "last_token"
         self.fuse, self.mix = Linear(layer.fuse), Linear(layer.mix)
         self.op, self.day, self.day_match = Linear(layer.op), Linear(layer.day), Linear(layer.day_match)
@@ -63,18 +49,18 @@ class PlayHeads:
         self.q_day, self.p_day = array_of(layer.q_day.weight), array_of(layer.p_day.weight)
         self.op_prior, self.prior = array_of(layer.op_prior), array_of(layer.prior)
         self.days = np.arange(layer.horizon + 1)
-        self.quantities, self.prices = np.arange(sizes.quantities), np.arange(sizes.prices)
+        self.quantities, self.prices = np.arange(Q_SIZE), np.arange(P_SIZE)
 
     def choose(self, state: Array, s: Situation, generator: torch.Generator | None, greedy: bool) -> Chosen:
         """The most probable choice at each decision, or a draw."""
         pick = _Pick(len(s), generator, greedy)
-        legal = legal_arrays(s, self.mode, self.sizes.quantities, self.sizes.prices)
+        legal = legal_arrays(s, self.mode, Q_SIZE, P_SIZE)
         h = self._fused(state, s)
         ops = np.empty((len(s), 3), np.bool_)
         ops[:, 0], ops[:, 1], ops[:, 2] = legal.accept, legal.day.any(axis=1), True
         logits = self.op(h)
         if self.view != "last_token":
-            logits += self.sizes.prior_scale * self.op_prior[s.l1_op]
+            logits += PRIOR_SCALE * self.op_prior[s.l1_op]
         op, log_prob, op_log_probs = pick(logits, ops, None)
         day, dq, dp = np.zeros((3, len(s)), np.int64)
         offer = np.zeros((len(s), 3), np.int64)
@@ -100,7 +86,7 @@ class PlayHeads:
         return h + relu(self.mix(h))
 
     def _prior(self, i: int) -> float:
-        return self.sizes.prior_scale * self.prior[i] if self.mode == "residual" else 0.0
+        return PRIOR_SCALE * self.prior[i] if self.mode == "residual" else 0.0
 
     def _day(self, r: _Rows) -> tuple[Array, Bools]:
         logits, match = self.day(r.h), self.day_match(r.h)
@@ -110,33 +96,31 @@ class PlayHeads:
         return logits, r.legal.day
 
     def _quantity(self, r: _Rows, day: Ints) -> tuple[Array, Bools]:
-        size, pieces = self.sizes.quantities, self.sizes.pieces
         q = r.legal.first_q[:, None] + self.quantities
         most = r.legal.most[r.n, day][:, None]
         out = self.q_head(relu(self.q_hidden(r.h) + self.q_day[day]))
-        own_number = np.minimum(np.maximum(q, 0), pieces - 1)
-        logits = out[:, :size] + out[r.n[:, None], size + own_number]
+        own_number = np.minimum(np.maximum(q, 0), PIECES - 1)
+        logits = out[:, :Q_SIZE] + out[r.n[:, None], Q_SIZE + own_number]
         named = [r.seen[:, :1], r.own[:, :1], most, np.maximum(r.need, 1)[:, None]]
         if self.shares:
             named.append(np.minimum(r.share[:, None], most))
             logits += self._against_share(r, q, most, out)
-        for i, other in enumerate(named, size + pieces):
+        for i, other in enumerate(named, Q_SIZE + PIECES):
             logits += out[:, i : i + 1] * (q == other)
         logits += self._prior(1) * (q == r.base[:, :1])
         return logits, (q >= r.legal.least[:, None]) & (q <= most)
 
     def _against_share(self, r: _Rows, q: Ints, most: NDArray[np.integer], out: Array) -> Array:
-        places = self.sizes.shares
         part = np.maximum(most.astype(np.float32) * r.alpha[:, None], np.float32(0.5))
-        at = np.float32(2.0) * np.log2(np.maximum(q, 1).astype(np.float32) / part) + np.float32((places - 1) / 2)
-        at = np.minimum(np.maximum(at, 0), np.float32(places - 1))
-        below = np.minimum(np.floor(at), np.float32(places - 2))
-        rest, place, n = at - below, out.shape[1] - places + below.astype(np.int64), r.n[:, None]
+        at = np.float32(2.0) * np.log2(np.maximum(q, 1).astype(np.float32) / part) + np.float32((SHARES - 1) / 2)
+        at = np.minimum(np.maximum(at, 0), np.float32(SHARES - 1))
+        below = np.minimum(np.floor(at), np.float32(SHARES - 2))
+        rest, place, n = at - below, out.shape[1] - SHARES + below.astype(np.int64), r.n[:, None]
         found: Array = (1 - rest) * out[n, place] + rest * out[n, place + 1]
         return found
 
     def _price(self, r: _Rows, day: Ints, dq: Ints) -> tuple[Array, Bools]:
-        size, ratios = self.sizes.prices, self.sizes.ratios
+        size, ratios = P_SIZE, RATIOS
         quantity, legal = r.legal.first_q + dq, r.legal
         p = legal.first_p[:, None] + self.prices
         amount = np.log1p(np.maximum(quantity, 0).astype(np.float32))[:, None] / np.float32(3.0)
