@@ -14,12 +14,13 @@ from hypothesis import strategies as st
 
 from echelon.hrl_xf.agent_layers import plain_layers
 from echelon.hrl_xf.day_batch import Ledger, day_batch
-from echelon.hrl_xf.day_play import BadLayerError, DayPlay, Layers, Question
+from echelon.hrl_xf.day_play import BadLayerError, DayPlay, Question
 from echelon.hrl_xf.goals import open_goal
 from echelon.hrl_xf.l1_safety import ACCEPT, END, REJECT, L1SafetyLayer
 from echelon.hrl_xf.l2_manager import HeuristicManager
 from echelon.hrl_xf.l3_executor import BaselineExecutor, TemporalDecisionTransformer
 from echelon.hrl_xf.l4_coordinator import GlobalCoordinator, HeuristicCoordinator
+from echelon.hrl_xf.layers import Layers
 from echelon.hrl_xf.reservation import NOTHING, Wish
 from echelon.hrl_xf.schema import DayState, Issues, Offer, Role
 from tests.hrl_xf.agent_cases import AcceptingExecutor, actions

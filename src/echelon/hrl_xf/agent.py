@@ -22,8 +22,9 @@ from negmas.sao import SAOResponse
 from scml.std import StdSyncAgent
 
 from echelon.hrl_xf.agent_layers import L2Choice, L3Choice, L4Choice, choose_layers, plain_layers
-from echelon.hrl_xf.day_play import DayPlay, Decided, Layers, Question
+from echelon.hrl_xf.day_play import DayPlay, Decided, Question
 from echelon.hrl_xf.l1_safety import ACCEPT, REJECT, L1SafetyLayer
+from echelon.hrl_xf.layers import Layers
 from echelon.hrl_xf.reservation import Wish
 from echelon.hrl_xf.schema import Offer, Role
 from echelon.hrl_xf.state_builder import OffersMemory, day_state

@@ -8,11 +8,11 @@ from typing import Literal, TypeVar
 
 import torch
 
-from echelon.hrl_xf.day_play import Coordinator, Executor, Layers
 from echelon.hrl_xf.l2_manager import GoalMaker, HeuristicManager, HorizonManagerPPO
 from echelon.hrl_xf.l3_executor import BaselineExecutor, HeuristicExecutor, TemporalDecisionTransformer
 from echelon.hrl_xf.l4_coordinator import GlobalCoordinator, HeuristicCoordinator
 from echelon.hrl_xf.layer_files import Layer, layer_path, load_layer
+from echelon.hrl_xf.layers import Coordinator, Executor, Layers
 from echelon.hrl_xf.weight_files import BUNDLED, layer_in
 
 L2Choice = Literal["bundled", "heuristic"] | str | Path | GoalMaker

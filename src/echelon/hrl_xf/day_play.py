@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import numpy as np
 import torch
@@ -27,37 +26,13 @@ from echelon.hrl_xf.l3_executor import L3Actions, TemporalDecisionTransformer
 from echelon.hrl_xf.l3_history import HistoryCache
 from echelon.hrl_xf.l3_situation import Situation
 from echelon.hrl_xf.l4_features import ThreadStates, global_features, thread_features
+from echelon.hrl_xf.layers import Layers
 from echelon.hrl_xf.reservation import NOTHING, Reservations, Wish
 from echelon.hrl_xf.schema import DayState, Offer, Role
 from echelon.hrl_xf.state_builder import DayFeatures, StateBuilder, role_one_hot
 from echelon.hrl_xf.thread_tables import others_in_sight, tokens_of
 
 Array = NDArray[np.float32]
-
-
-class Executor(Protocol):
-    """What decides on the threads of a call: the network, the heuristic, or L1 itself."""
-
-    def act(
-        self, state: Tensor, situation: Situation, *, generator: torch.Generator | None = None, greedy: bool = True
-    ) -> L3Actions:
-        """Choose at N decisions."""
-
-
-class Coordinator(Protocol):
-    """What divides the attention among the threads of a call."""
-
-    def alpha(self, thread_feat: Array, global_feat: Array, days: Ints, role: Array, mask: Bools) -> Array:
-        """α of each thread of S sets.  # (S, K)"""
-
-
-@dataclass(frozen=True)
-class Layers:
-    """The three layers above L1, learnt or not."""
-
-    l2: GoalMaker
-    l3: Executor
-    l4: Coordinator
 
 
 class BadLayerError(RuntimeError):

@@ -1,0 +1,43 @@
+"""What the three layers above L1 must be able to do, learnt or not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from echelon.hrl_xf.day_batch import Bools, Ints
+from echelon.hrl_xf.l2_manager import GoalMaker
+from echelon.hrl_xf.l3_executor import L3Actions
+from echelon.hrl_xf.l3_situation import Situation
+
+Array = NDArray[np.float32]
+
+
+class Executor(Protocol):
+    """What decides on the threads of a call: the network, the heuristic, or L1 itself."""
+
+    def act(
+        self, state: Tensor, situation: Situation, *, generator: torch.Generator | None = None, greedy: bool = True
+    ) -> L3Actions:
+        """Choose at N decisions."""
+
+
+class Coordinator(Protocol):
+    """What divides the attention among the threads of a call."""
+
+    def alpha(self, thread_feat: Array, global_feat: Array, days: Ints, role: Array, mask: Bools) -> Array:
+        """α of each thread of S sets.  # (S, K)"""
+
+
+@dataclass(frozen=True)
+class Layers:
+    """The three layers above L1, learnt or not."""
+
+    l2: GoalMaker
+    l3: Executor
+    l4: Coordinator
