@@ -30,6 +30,15 @@ def test_the_uav_presets_are_the_users_configuration(name: str) -> None:
     assert (options.eval_every, options.eval_episodes) == (160_000, 4)
 
 
+@pytest.mark.parametrize("name", ["uav1", "uav2", "uav2-relay"])
+def test_the_tuned_uav_presets_are_the_same_worlds_with_the_same_skills(name: str) -> None:
+    tuned, given = PRESETS[f"{name}-tuned"].config, PRESETS[name].config
+    assert tuned.env == name
+    assert tuned.environment_options() == {"max_steps": 200, "view": "map"}
+    for field in ("k", "team_skills", "agent_skills", "lambda_e", "hidden"):
+        assert getattr(tuned, field) == getattr(given, field)
+
+
 @pytest.mark.parametrize("name", sorted(PRESETS))
 def test_every_preset_names_an_environment_that_exists(name: str) -> None:
     c = PRESETS[name].config
@@ -42,6 +51,7 @@ def test_defaults_follow_the_arguments() -> None:
     assert train_defaults(["--env", "alice_and_bob"]).config.agent_skills == 8
     assert train_defaults(["--env=alice_and_bob", "--preset", "alice_and_bob-paper"]).config.agent_skills == 4
     assert train_defaults(["--env", "some.module:factory"]).config.env == "some.module:factory"
+    assert train_defaults(["--preset", "uav2-relay-tuned"]).config.env == "uav2-relay"
     assert train_defaults([]).preset == "uav1"
 
 
