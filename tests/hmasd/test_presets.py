@@ -19,6 +19,14 @@ def test_the_paper_preset_is_the_papers_table() -> None:
     assert c.advantage_std_floor == 1e-5
 
 
+def test_the_tuned_preset_is_the_one_the_results_were_made_with() -> None:
+    c = PRESETS["alice_and_bob"].config
+    assert (c.agent_skills, c.lambda_e, c.advantage_std_floor, c.kl_stop) == (8, 50.0, 0.1, 0.03)
+    assert (c.envs, c.samples_per_update, c.total_steps) == (128, 12_800, 1_500_000)
+    assert c.critic_sees_skills
+    assert not c.recurrent
+
+
 @pytest.mark.parametrize("name", ["uav1", "uav2", "uav2-relay"])
 def test_the_uav_presets_are_the_users_configuration(name: str) -> None:
     options = PRESETS[name]
