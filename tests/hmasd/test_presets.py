@@ -19,6 +19,14 @@ def test_the_paper_preset_is_the_papers_table() -> None:
     assert c.advantage_std_floor == 1e-5
 
 
+def test_the_tuned_preset_is_the_one_the_results_were_made_with() -> None:
+    c = PRESETS["alice_and_bob"].config
+    assert (c.agent_skills, c.lambda_e, c.advantage_std_floor, c.kl_stop) == (8, 50.0, 0.1, 0.03)
+    assert (c.envs, c.samples_per_update, c.total_steps) == (128, 12_800, 1_500_000)
+    assert c.critic_sees_skills
+    assert not c.recurrent
+
+
 @pytest.mark.parametrize("name", ["uav1", "uav2", "uav2-relay"])
 def test_the_uav_presets_are_the_users_configuration(name: str) -> None:
     options = PRESETS[name]
@@ -28,6 +36,15 @@ def test_the_uav_presets_are_the_users_configuration(name: str) -> None:
     assert (c.encoder_layers, c.decoder_layers, c.heads, c.max_grad_norm) == (3, 3, 8, 0.5)
     assert (c.total_steps, c.envs, c.samples_per_update) == (4_000_000, 32, 1024)
     assert (options.eval_every, options.eval_episodes) == (160_000, 4)
+
+
+@pytest.mark.parametrize("name", ["uav1", "uav2", "uav2-relay"])
+def test_the_tuned_uav_presets_are_the_same_worlds_with_the_same_skills(name: str) -> None:
+    tuned, given = PRESETS[f"{name}-tuned"].config, PRESETS[name].config
+    assert tuned.env == name
+    assert tuned.environment_options() == {"max_steps": 200, "view": "map"}
+    for field in ("k", "team_skills", "agent_skills", "lambda_e", "hidden"):
+        assert getattr(tuned, field) == getattr(given, field)
 
 
 @pytest.mark.parametrize("name", sorted(PRESETS))
@@ -42,6 +59,7 @@ def test_defaults_follow_the_arguments() -> None:
     assert train_defaults(["--env", "alice_and_bob"]).config.agent_skills == 8
     assert train_defaults(["--env=alice_and_bob", "--preset", "alice_and_bob-paper"]).config.agent_skills == 4
     assert train_defaults(["--env", "some.module:factory"]).config.env == "some.module:factory"
+    assert train_defaults(["--preset", "uav2-relay-tuned"]).config.env == "uav2-relay"
     assert train_defaults([]).preset == "uav1"
 
 

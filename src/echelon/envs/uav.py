@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 from echelon.envs import uav_radio as radio
 from echelon.envs.dense import ALL, DenseEnv, Outcome, Rows
 from echelon.envs.parallel import SingleWorld
-from echelon.envs.uav_config import UAVConfig, uav_config
-from echelon.envs.vector import Array, BoxActions, EnvSpec, Float32
+from echelon.envs.uav_config import MAP_CELLS, UAVConfig, uav_config
+from echelon.envs.uav_view import maps
+from echelon.envs.vector import Array, Bool, BoxActions, EnvSpec, Float32
 
 IDLE, BASE_STATION, RELAY = 0, 1, 2
 QUALITY_SPAN = 30.0  # dB above the minimum at which quality is 1
@@ -199,7 +200,7 @@ class UAVEnv(DenseEnv):
         return Outcome(np.sum(parts, axis=0), None, info)
 
     def _observe(self, rows: Rows) -> tuple[Float32, Float32]:
-        c, n, m = self.config, self.config.num_uavs, self.config.num_users
+        c, n = self.config, self.config.num_uavs
         place = ((self.position[rows] - self._floor) / (self._ceiling - self._floor)).astype(np.float32)  # (W, n, 3)
         users = (self.users[rows] / c.area).astype(np.float32)  # (W, m, 2)
         time = (self.step_count[rows] / c.max_steps).astype(np.float32)  # (W,)
@@ -210,32 +211,44 @@ class UAVEnv(DenseEnv):
         state[:, -1] = time
 
         seen = np.empty((worlds, n, c.obs_dim), dtype=np.float32)
-        ends = np.cumsum([3, 2 * m, 3 * n, 1])
         seen[:, :, :3] = place
-        seen[:, :, 3 : ends[1]] = state[:, None, 3 * n : -1]
-        seen[:, :, ends[1] : ends[2]] = state[:, None, : 3 * n]
-        seen[:, :, ends[2]] = time[:, None]
-        at = int(ends[3])
-        if c.sensing_range is not None:
-            self._hide(seen, rows, at)
-            at += m + n
+        at = self._see_map(seen, rows, place, users, time) if c.view == "map" else self._see_list(seen, rows, state)
         if c.relays:
             seen[:, :, at : at + 3] = self.network.role[rows, :, None] == np.arange(3)
             seen[:, :, at + 3 : -1] = self.network.ground_link[rows]
             seen[:, :, -1] = self.network.hops[rows] / c.max_hops
         return seen, state
 
-    def _hide(self, seen: Float32, rows: Rows, at: int) -> None:
-        """Zero what is out of sensing range and write the flags (users, then UAVs) of what is within it."""
-        m, n = self.config.num_users, self.config.num_uavs
+    def _see_list(self, seen: Float32, rows: Rows, state: Float32) -> int:
+        """Users, all UAVs, time; with a sensing range also flags of what is within it. Returns where it ends."""
+        n, m = self.config.num_uavs, self.config.num_users
+        users, uavs, time = (int(end) for end in np.cumsum([3, 2 * m, 3 * n]))
+        seen[:, :, users:uavs] = state[:, None, 3 * n : -1]
+        seen[:, :, uavs:time] = state[:, None, : 3 * n]
+        seen[:, :, time] = state[:, None, -1]
+        at = time + 1
+        if self.config.sensing_range is None:
+            return at
+        near_user, near_uav = self._near(rows)
+        seen[:, :, users:uavs] *= np.repeat(near_user, 2, axis=2)
+        seen[:, :, uavs:time] *= np.repeat(near_uav, 3, axis=2)
+        seen[:, :, at : at + m], seen[:, :, at + m : at + m + n] = near_user, near_uav
+        return at + m + n
+
+    def _see_map(self, seen: Float32, rows: Rows, place: Float32, users: Float32, time: Float32) -> int:
+        """Time, and maps of users and other UAVs around each UAV. Returns where it ends."""
+        near = (None, None) if self.config.sensing_range is None else self._near(rows)
+        seen[:, :, 3] = time[:, None]
+        seen[:, :, 4 : 4 + 2 * MAP_CELLS] = maps(place[:, :, :2], users, *near)
+        return 4 + 2 * MAP_CELLS
+
+    def _near(self, rows: Rows) -> tuple[Bool, Bool]:
+        """Which users (W, n, m) and which UAVs (W, n, n) are within each UAV's sensing range."""
         position, users = self.position[rows], self.users[rows]
         reach_sq = float(self.config.sensing_range or 0.0) ** 2
         to_users = ((position[:, :, None, :2] - users[:, None]) ** 2).sum(axis=3) + position[:, :, None, 2] ** 2
         to_uavs = ((position[:, :, None] - position[:, None]) ** 2).sum(axis=3)
-        near_user, near_uav = to_users <= reach_sq, to_uavs <= reach_sq  # (W, n, m), (W, n, n)
-        seen[:, :, 3 : 3 + 2 * m] *= np.repeat(near_user, 2, axis=2)
-        seen[:, :, 3 + 2 * m : 3 + 2 * m + 3 * n] *= np.repeat(near_uav, 3, axis=2)
-        seen[:, :, at : at + m], seen[:, :, at + m : at + m + n] = near_user, near_uav
+        return to_users <= reach_sq, to_uavs <= reach_sq
 
     def _arrays(self) -> dict[str, Array]:
         return {"position": self.position, "users": self.users, **self.network.__dict__}

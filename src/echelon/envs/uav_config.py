@@ -6,7 +6,11 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 Distribution = Literal["uniform", "cluster", "hotspot"]
+View = Literal["list", "map"]
 Channel = Literal["free_space", "urban", "suburban", "3gpp-36777"]
+
+MAP_SIDE = 7
+MAP_CELLS = MAP_SIDE * MAP_SIDE
 
 
 @dataclass(frozen=True)
@@ -28,6 +32,8 @@ class UAVConfig:
     """Path-loss model between UAVs and users."""
     sensing_range: float | None = None
     """Users and UAVs further away than this are hidden from an agent; flags say which ones it sees."""
+    view: View = "list"
+    """`list`: an agent sees users and UAVs one by one; `map`: how many there are around it, cell by cell."""
     uav_power: float = 20.0
     noise: float = -104.0
     bandwidth: float = 20e6
@@ -63,6 +69,8 @@ class UAVConfig:
             raise ValueError(f"user_distribution={self.user_distribution!r}; use uniform, cluster or hotspot")
         if self.channel not in ("free_space", "urban", "suburban", "3gpp-36777"):
             raise ValueError(f"channel={self.channel!r}; use free_space, urban, suburban or 3gpp-36777")
+        if self.view not in ("list", "map"):
+            raise ValueError(f"view={self.view!r}; use list or map")
         if self.sensing_range is not None and not self.sensing_range > 0:
             raise ValueError(f"sensing_range={self.sensing_range} must be above 0, or None to see everything")
         if not 3 <= self.max_hops <= 5:
@@ -74,9 +82,12 @@ class UAVConfig:
 
     @property
     def obs_dim(self) -> int:
-        seen = 3 + 2 * self.num_users + 3 * self.num_uavs + 1
-        if self.sensing_range is not None:
-            seen += self.num_users + self.num_uavs
+        if self.view == "map":
+            seen = 3 + 1 + 2 * MAP_CELLS
+        else:
+            seen = 3 + 2 * self.num_users + 3 * self.num_uavs + 1
+            if self.sensing_range is not None:
+                seen += self.num_users + self.num_uavs
         return seen + (3 + self.num_ground + 1 if self.relays else 0)
 
 

@@ -224,7 +224,8 @@ class HMASDAgent:
             return seen[:, 0]
         if sum(self.spec.obs_dims) == sizes.state:
             return np.concatenate([seen[:, i, :d] for i, d in enumerate(self.spec.obs_dims)], 1)
-        hidden = any(option.startswith("sensing_range=") for option in self.config.env_options)
+        options = self.config.environment_options()
+        hidden = options.get("sensing_range") is not None or options.get("view", "list") != "list"
         if self.spec.name.startswith("uav") and not hidden:
             users, uavs = sizes.state - 1 - 3 * sizes.agents, 3 * sizes.agents
             after = 3 + users + uavs

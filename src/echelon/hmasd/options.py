@@ -23,7 +23,8 @@ class TrainOptions:
     """
 
     preset: str | None = None
-    """alice_and_bob, alice_and_bob-paper, uav1, uav2, uav2-relay or spread; not given: the one of --env, if any"""
+    """alice_and_bob, alice_and_bob-paper, uav1, uav2, uav2-relay, these three with -tuned, or spread; not given:
+    the one of --env, if any"""
     output_dir: Path | None = None
     """the run's directory; not given: runs/hmasd/<preset or env>-<algorithm>-seed<seed>"""
     model_path: Path | None = None

@@ -1,7 +1,8 @@
 """Presets: options that belong together. Imports neither torch nor numpy.
 
 `alice_and_bob-paper` has the values of the paper's tables, `alice_and_bob` those that a search found to work
-(docs/results.md says what matters and why); the UAV presets are the user's configuration.
+(docs/results.md says what matters and why); `uav1`, `uav2` and `uav2-relay` are the user's configuration; those that
+end in `-tuned` are the same worlds, seen as maps, with options under which learning is quick.
 """
 
 from __future__ import annotations
@@ -39,10 +40,35 @@ _ALICE = replace(
     envs=128,
     samples_per_update=12_800,
     agent_skills=8,
-    lambda_e=10.0,
+    lambda_e=50.0,
     critic_sees_skills=True,
     advantage_std_floor=0.1,
     recurrent=False,
+    kl_stop=0.03,
+)
+
+# Long rounds of short episodes, a horizon of 20 steps (a UAV crosses the area in 33), no bonus for random actions, and
+# intrinsic rewards that stay small beside .3 a step.
+_UAV_TUNED = HMASDConfig(
+    env_options=("max_steps=200", "view=map"),
+    total_steps=1_500_000,
+    envs=64,
+    samples_per_update=6400,
+    lambda_h=0.01,
+    lambda_l=0.0,
+    lambda_team=0.01,
+    lambda_agent=0.02,
+    skill_baseline=True,
+    encoder_layers=1,
+    decoder_layers=1,
+    heads=1,
+    recurrent=False,
+    lr=7e-4,
+    epochs=5,
+    discriminator_epochs=5,
+    minibatches=4,
+    gamma=0.95,
+    max_grad_norm=10.0,
     kl_stop=0.03,
 )
 
@@ -66,6 +92,10 @@ PRESETS: dict[str, TrainOptions] = {
     "uav1": TrainOptions(config=HMASDConfig(env="uav1"), eval_greedy=True),
     "uav2": TrainOptions(config=HMASDConfig(env="uav2"), eval_greedy=True),
     "uav2-relay": TrainOptions(config=HMASDConfig(env="uav2-relay"), eval_greedy=True),
+    **{
+        f"{env}-tuned": TrainOptions(config=replace(_UAV_TUNED, env=env), eval_greedy=True, eval_episodes=32)
+        for env in ("uav1", "uav2", "uav2-relay")
+    },
     "spread": TrainOptions(config=_SPREAD, eval_episodes=32),
 }
 
