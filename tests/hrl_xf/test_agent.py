@@ -33,6 +33,7 @@ from tests.hrl_xf.agent_cases import (
     variant,
 )
 from tests.hrl_xf.conftest import contracts_of
+from tests.hrl_xf.l3_examples import wild
 
 L1_AGENT = variant(**L1_ALONE)
 FIELD = ["PenguinAgent", "RandomStdAgent", "SyncRandomStdAgent"]
@@ -242,7 +243,9 @@ def test_greedy_play_repeats_itself_and_does_not_hear_the_seed() -> None:
 
 
 def test_sampling_repeats_with_its_seed_and_changes_with_another() -> None:
-    worlds = [play([variant(mode="sample", seed=s), "PenguinAgent"], n_steps=5, levels=2) for s in (0, 0, 1)]
+    unsure = wild(TemporalDecisionTransformer(), 3, 0.05)
+    agents = [variant(l3=unsure, mode="sample", seed=s) for s in (0, 0, 1)]
+    worlds = [play([agent, "PenguinAgent"], n_steps=5, levels=2) for agent in agents]
     assert contracts_of(worlds[0]) == contracts_of(worlds[1])
     assert contracts_of(worlds[0]) != contracts_of(worlds[2])
 
@@ -286,7 +289,7 @@ class Disturbed(LitaAgentHRL):
 
 def test_calls_at_odd_moments_do_no_harm() -> None:
     with listening() as heard:
-        world = play([variant(Disturbed), "PenguinAgent", "RandomStdAgent"], n_steps=12, levels=2)
+        world = play([variant(Disturbed, l3="l1"), "PenguinAgent", "RandomStdAgent"], n_steps=12, levels=2)
     assert_sound(world)
     assert assert_safe(heard, world).answers > 20
     assert signed_by_ours(world)
@@ -338,18 +341,20 @@ def test_the_last_day_is_played_and_nothing_is_promised_beyond_it() -> None:
 class Asked(LitaAgentHRL):
     """Asked by negmas for a first offer of its own making, before and after its openings."""
 
+    opened = 0
+
     def before_step(self) -> None:
         super().before_step()
         assert [self.first_offer(name) for name in self.negotiators] == [None] * len(self.negotiators)
         openings = LitaAgentHRL.first_proposals(self)
         assert {name: self.first_offer(name) for name in openings} == openings
         assert self.first_offer("nobody") is None
-        self.opened = sum(offer is not None for offer in openings.values())
+        self.opened += sum(offer is not None for offer in openings.values())
 
 
 def test_the_framework_makes_no_offers_of_its_own() -> None:
     """negmas would offer the best outcome of the utility function, whatever it costs."""
-    world = play([variant(Asked), "RandomStdAgent"], n_steps=3, levels=2)
+    world = play([variant(Asked), "RandomStdAgent"], n_steps=8, levels=2)
     assert all(agent.opened for agent in ours(world))
 
 

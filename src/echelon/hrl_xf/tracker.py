@@ -84,8 +84,12 @@ def _with_last(method: Callable[..., Any], name: str) -> tuple[Callable[..., Any
     own method does not know the name, it is called without.
     """
     last = list(inspect.signature(method).parameters.values())[3:4]
-    if last and last[0].kind is inspect.Parameter.VAR_POSITIONAL:
-        return method, None
+    if last and last[0].kind is inspect.Parameter.VAR_POSITIONAL:  # hands on to another method: only what was given
+
+        def given(self: Any, negotiator_id: str, state: Any, value: Any) -> Any:
+            return method(self, negotiator_id, state, **({} if value is None else {name: value}))
+
+        return given, None
     if last and last[0].name == name:
         return method, last[0].default
 
