@@ -31,7 +31,6 @@ from echelon.hrl_xf.schema import (
     DayClosed,
     Entry,
     LogStats,
-    OffersSnapshot,
     Role,
 )
 
@@ -78,10 +77,10 @@ class Recorder:
     def dawn(self, agent: Any) -> None:
         if self._day < 0:
             self._begin(agent)
-        state = self._reader.read(OffersSnapshot([], []))
+        dawn = self._reader.look()
         if self._day >= 0:
-            self._close_day(state.balance, state.inventory_input, state.inventory_output)
-        self._day = state.current_step
+            self._close_day(dawn.balance, dawn.inputs, dawn.outputs)
+        self._day = dawn.step
         details = self._awi.current_negotiation_details
         buy, sell = details["buy"], details["sell"]
         if not self._rounds:  # a world gives all its negotiations the same
@@ -89,7 +88,7 @@ class Recorder:
         partners = (tuple(buy), tuple(sell))
         if partners != self._partners:  # nearly always yesterday's
             self._partners = partners
-        self.notes.extend((DAWNED, state, self._rounds, *self._partners))
+        self.notes.extend((DAWNED, self._reader, dawn, self._rounds, *self._partners))
 
     def _begin(self, agent: Any) -> None:
         awi = agent.awi
