@@ -70,6 +70,8 @@ class DawnReader:
         world, me, profile = self._world, self._me, awi.profile
         self.initial_balance = float(awi.current_balance)
         self._profits, self._first_balance = world._profits[me], world.initial_balances[me]
+        self._earned: Any = 0
+        self._n_earned = 0
         self._tables: tuple[dict[int, dict[str, Any]], ...] = (
             awi._future_supplies,
             awi._future_sales,
@@ -96,9 +98,13 @@ class DawnReader:
         world, me = self._world, self._me
         step = world._current_step
         prices, issues = self._market.today()
+        for profit in self._profits[self._n_earned :]:  # all in their order, as the simulator adds them every time
+            self._earned += profit
+            self._n_earned += 1
+        supplies, sales, supplies_cost, sales_cost = self._tables
         return Dawn(
             step,
-            float(sum(self._profits) + self._first_balance),
+            float(self._earned + self._first_balance),
             int(world._inventory_input[me]),
             int(world._inventory_output[me]),
             prices,
@@ -109,7 +115,10 @@ class DawnReader:
             world.exogenous_pout[me],
             world.is_bankrupt[me],
             world.perishable,
-            *[_ahead(table, step) if table else _NONE_AHEAD for table in self._tables],
+            _ahead(supplies, step) if supplies else _NONE_AHEAD,
+            _ahead(sales, step) if sales else _NONE_AHEAD,
+            _ahead(supplies_cost, step) if supplies_cost else _NONE_AHEAD,
+            _ahead(sales_cost, step) if sales_cost else _NONE_AHEAD,
         )
 
     def state(self, dawn: Dawn, offers: OffersSnapshot) -> DayState:

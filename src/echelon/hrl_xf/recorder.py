@@ -35,6 +35,7 @@ from echelon.hrl_xf.schema import (
 )
 
 _SERIES = ("balance", "inventory_input", "inventory_output", "profit", "productivity")
+_NO_NEGOTIATIONS: dict[str, dict[str, Any]] = {"buy": {}, "sell": {}}
 _version = cache(version)
 
 
@@ -81,7 +82,7 @@ class Recorder:
         if self._day >= 0:
             self._close_day(dawn.balance, dawn.inputs, dawn.outputs)
         self._day = dawn.step
-        details = self._awi.current_negotiation_details
+        details = self._world._agent_negotiations.get(self._me, _NO_NEGOTIATIONS)
         buy, sell = details["buy"], details["sell"]
         if not self._rounds:  # a world gives all its negotiations the same
             self._rounds = next((one.nmi.n_steps for one in (buy or sell).values()), 0)

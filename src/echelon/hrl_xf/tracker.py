@@ -227,9 +227,10 @@ _ALONE = _references(SimpleNamespace(adapted_object=TrackedAgent()))
 
 def _moved(agent: Any, cls: type[Any]) -> Any:
     """A new object of another class that has all that the agent has."""
-    new = object.__new__(cls)
-    for name, value in vars(agent).items():
-        object.__setattr__(new, name, value)
+    new, state = object.__new__(cls), object.__getstate__(agent)
+    for fields in state if isinstance(state, tuple) else (state,):  # a second one is of those in __slots__
+        for name, value in fields.items():
+            object.__setattr__(new, name, value)
     return new
 
 
