@@ -87,8 +87,12 @@ def _with_last(method: Callable[..., Any], name: str) -> tuple[Callable[..., Any
     own method does not know the name, it is called without.
     """
     last = list(inspect.signature(method).parameters.values())[3:4]
-    if last and last[0].kind is inspect.Parameter.VAR_POSITIONAL:
-        return method, None
+    if last and last[0].kind is inspect.Parameter.VAR_POSITIONAL:  # passes on what it gets, and that may know it or not
+
+        def as_given(self: Any, negotiator_id: str, state: Any, last: Any) -> Any:
+            return method(self, negotiator_id, state, *(() if last is None else (last,)))
+
+        return as_given, None
     if last and last[0].name == name:
         return method, last[0].default
 
