@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import subprocess
 import sys
+import weakref
 from collections import Counter
 from typing import Any
 
@@ -234,3 +235,63 @@ def test_tracking_by_name_records_only_those(make_world: MakeWorld) -> None:
     assert attach(world, ["PenguinAgent"]) == 3
     tracked_types = {type(a.adapted_object).__name__ for a in world.non_system_agents}
     assert sum(name.startswith("Tracked") for name in tracked_types) == 1
+
+
+class HoldsItself(SyncRandomStdAgent):  # type: ignore[misc]
+    """Makes itself known to a part of it."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.part = [self]
+
+    def itself(self) -> Any:
+        return self.part[0]
+
+
+class WatchesItself(SyncRandomStdAgent):  # type: ignore[misc]
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.itself = weakref.ref(self)
+
+
+@pytest.mark.parametrize("cls", [HoldsItself, WatchesItself])
+def test_an_agent_known_elsewhere_stays_the_same_object(make_world: MakeWorld, cls: type[Any]) -> None:
+    world = make_world([cls], n_steps=3)
+    attach(world)
+    agents = [adapter.adapted_object for adapter in world.non_system_agents]
+    assert [agent.itself() for agent in agents] == agents
+    world.run()
+    assert all(decisions(log) for log in finish(world).values())
+
+
+def test_an_agent_that_somebody_holds_records_in_his_hands(make_world: MakeWorld) -> None:
+    world = make_world(["PenguinAgent"])
+    held = world.non_system_agents[0].adapted_object
+    attach(world)
+    assert world.non_system_agents[0].adapted_object is held
+    assert type(held) is tracked(agent_class("PenguinAgent"))
+
+
+class Slotted:
+    __slots__ = ("__mine",)
+
+    def mine(self, *value: int) -> int:
+        if value:
+            (self.__mine,) = value
+        return self.__mine
+
+
+class KeepsSlots(Slotted, SyncRandomStdAgent):  # type: ignore[misc]
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.mine(7)
+
+
+def test_an_agent_loses_nothing_on_its_way_into_the_tracked_class(make_world: MakeWorld) -> None:
+    world = make_world([KeepsSlots])
+    before = [dict(vars(adapter.adapted_object)) for adapter in world.non_system_agents]
+    attach(world)
+    agents = [adapter.adapted_object for adapter in world.non_system_agents]
+    assert {type(agent) for agent in agents} == {tracked(KeepsSlots)}
+    assert [agent.mine() for agent in agents] == [7] * len(agents)
+    assert [{k: v for k, v in vars(a).items() if k != "echelon_recorder"} for a in agents] == before

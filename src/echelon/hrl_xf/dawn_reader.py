@@ -3,6 +3,8 @@
 `state_builder.day_state` is how an agent reads its day: through its interface, name by name. The recorder sits on the
 simulator's side and reads the tables behind that interface, at a third of the time; the values are the same, which
 test_parity demands of every field of every day of a world.
+
+Reading has two steps: `look` takes down what is new, at dawn, and `state` makes a `DayState` of it, any time later.
 """
 
 from __future__ import annotations
@@ -10,9 +12,34 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from echelon.hrl_xf.schema import Commitments, DayState, Issues, OffersSnapshot
 from echelon.hrl_xf.state_builder import issues_of
+
+_NONE_AHEAD: dict[int, Any] = {}
+
+
+class Dawn(Struct, frozen=True, gc=False):
+    """What is new at an agent's dawn, as it stands in the simulator's tables."""
+
+    step: int
+    balance: float
+    inputs: int
+    outputs: int
+    prices: list[float]
+    issues: list[Issues | None]
+    exogenous_qin: Any
+    exogenous_pin: Any
+    exogenous_qout: Any
+    exogenous_pout: Any
+    bankrupt: Any
+    perishable: bool
+    supplies: dict[int, Any]
+    """what is agreed for today and later, by day"""
+    sales: dict[int, Any]
+    supplies_cost: dict[int, Any]
+    sales_cost: dict[int, Any]
 
 
 class Market:
@@ -43,6 +70,8 @@ class DawnReader:
         world, me, profile = self._world, self._me, awi.profile
         self.initial_balance = float(awi.current_balance)
         self._profits, self._first_balance = world._profits[me], world.initial_balances[me]
+        self._earned: Any = 0
+        self._n_earned = 0
         self._tables: tuple[dict[int, dict[str, Any]], ...] = (
             awi._future_supplies,
             awi._future_sales,
@@ -62,23 +91,51 @@ class DawnReader:
 
     def read(self, offers: OffersSnapshot) -> DayState:
         """Everything the agent knows at dawn."""
+        return self.state(self.look(), offers)
+
+    def look(self) -> Dawn:
+        """What is new today; everything in it stays as it is."""
         world, me = self._world, self._me
         step = world._current_step
-        balance, initial_balance = float(sum(self._profits) + self._first_balance), self.initial_balance
-        inputs, outputs = int(world._inventory_input[me]), int(world._inventory_output[me])
         prices, issues = self._market.today()
-        q_in, p_in = int(world.exogenous_qin[me]), float(world.exogenous_pin[me])
-        q_out, p_out = int(world.exogenous_qout[me]), float(world.exogenous_pout[me])
+        for profit in self._profits[self._n_earned :]:  # all in their order, as the simulator adds them every time
+            self._earned += profit
+            self._n_earned += 1
+        supplies, sales, supplies_cost, sales_cost = self._tables
+        return Dawn(
+            step,
+            float(self._earned + self._first_balance),
+            int(world._inventory_input[me]),
+            int(world._inventory_output[me]),
+            prices,
+            issues,
+            world.exogenous_qin[me],
+            world.exogenous_pin[me],
+            world.exogenous_qout[me],
+            world.exogenous_pout[me],
+            world.is_bankrupt[me],
+            world.perishable,
+            _ahead(supplies, step) if supplies else _NONE_AHEAD,
+            _ahead(sales, step) if sales else _NONE_AHEAD,
+            _ahead(supplies_cost, step) if supplies_cost else _NONE_AHEAD,
+            _ahead(sales_cost, step) if sales_cost else _NONE_AHEAD,
+        )
+
+    def state(self, dawn: Dawn, offers: OffersSnapshot) -> DayState:
+        """What the agent knew at a dawn."""
+        step, balance, initial_balance = dawn.step, dawn.balance, self.initial_balance
+        inputs, outputs, prices, issues = dawn.inputs, dawn.outputs, dawn.prices, dawn.issues
+        q_in, p_in = int(dawn.exogenous_qin), float(dawn.exogenous_pin)
+        q_out, p_out = int(dawn.exogenous_qout), float(dawn.exogenous_pout)
         later = min(self._horizon, self._n_steps - 1 - step)
         no_pieces, no_money = [0] * later, [0.0] * later
         rows: tuple[list[Any], ...] = ([q_in, *no_pieces], [q_out, *no_pieces], [p_in, *no_money], [p_out, *no_money])
-        for row, table in zip(rows, self._tables, strict=True):
-            for day, partners in table.items():
-                if day >= step:
-                    row[day - step] += sum(partners.values())
+        for row, ahead in zip(rows, (dawn.supplies, dawn.sales, dawn.supplies_cost, dawn.sales_cost), strict=True):
+            for day, total in ahead.items():
+                row[day - step] += total
         surplus = inputs + rows[0][0] - outputs - rows[1][0]
         supplies, sales = -surplus if self._buys else 0, surplus if self._sells else 0
-        if world.perishable:
+        if dawn.perishable:
             supplies, sales = min(self._n_lines, supplies), min(self._n_lines, sales)
         return DayState(  # by position, in the schema's order: 33 names cost as much as all the rest
             step,
@@ -110,8 +167,13 @@ class DawnReader:
             self._shortfall_penalty[step],
             self._storage_cost[step],
             self._disposal_cost[step],
-            bool(world.is_bankrupt[me]),
+            bool(dawn.bankrupt),
             issues[self._input] if self._buys else None,
             issues[self._output] if self._sells else None,
             offers,
         )
+
+
+def _ahead(table: dict[int, dict[str, Any]], step: int) -> dict[int, Any]:
+    """All partners' together, by day, from today on."""
+    return {day: sum(partners.values()) for day, partners in table.items() if day >= step}

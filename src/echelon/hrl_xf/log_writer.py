@@ -16,6 +16,7 @@ from typing import Any
 from msgspec import Struct
 from negmas import ResponseType
 
+from echelon.hrl_xf.dawn_reader import Dawn, DawnReader
 from echelon.hrl_xf.schema import (
     Answer,
     Asked,
@@ -25,7 +26,6 @@ from echelon.hrl_xf.schema import (
     DailyStatusEntry,
     DayClosed,
     DayClosedEntry,
-    DayState,
     Decision,
     DecisionEntry,
     Entry,
@@ -35,6 +35,7 @@ from echelon.hrl_xf.schema import (
     NegotiationSuccess,
     NegotiationSuccessEntry,
     Offer,
+    OffersSnapshot,
     Role,
     SeenOffer,
 )
@@ -125,12 +126,12 @@ class LogWriter:
         self._me = me
         self.entries.append(entry)
 
-    def dawned(self, state: DayState, rounds: int, suppliers: Sequence[str], consumers: Sequence[str]) -> None:
-        """`state` was read before yesterday's notes were written: it gets yesterday's offers here."""
-        snapshot = state.offers_snapshot
-        for seen, told in ((self._seen["buyer"], snapshot.buy), (self._seen["seller"], snapshot.sell)):
-            told.extend(seen)
-            seen.clear()
+    def dawned(
+        self, reader: DawnReader, dawn: Dawn, rounds: int, suppliers: Sequence[str], consumers: Sequence[str]
+    ) -> None:
+        """The agent's state at dawn, with yesterday's offers, which were noted before it."""
+        state = reader.state(dawn, OffersSnapshot(self._seen["buyer"], self._seen["seller"]))
+        self._seen = {"buyer": [], "seller": []}
         self._day = day = state.current_step
         self.entries.append(DailyStatusEntry(day=day, data=state))
         self._threads = threads = {}

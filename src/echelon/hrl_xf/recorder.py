@@ -31,11 +31,11 @@ from echelon.hrl_xf.schema import (
     DayClosed,
     Entry,
     LogStats,
-    OffersSnapshot,
     Role,
 )
 
 _SERIES = ("balance", "inventory_input", "inventory_output", "profit", "productivity")
+_NO_NEGOTIATIONS: dict[str, dict[str, Any]] = {"buy": {}, "sell": {}}
 _version = cache(version)
 
 
@@ -78,18 +78,18 @@ class Recorder:
     def dawn(self, agent: Any) -> None:
         if self._day < 0:
             self._begin(agent)
-        state = self._reader.read(OffersSnapshot([], []))
+        dawn = self._reader.look()
         if self._day >= 0:
-            self._close_day(state.balance, state.inventory_input, state.inventory_output)
-        self._day = state.current_step
-        details = self._awi.current_negotiation_details
+            self._close_day(dawn.balance, dawn.inputs, dawn.outputs)
+        self._day = dawn.step
+        details = self._world._agent_negotiations.get(self._me, _NO_NEGOTIATIONS)
         buy, sell = details["buy"], details["sell"]
         if not self._rounds:  # a world gives all its negotiations the same
             self._rounds = next((one.nmi.n_steps for one in (buy or sell).values()), 0)
         partners = (tuple(buy), tuple(sell))
         if partners != self._partners:  # nearly always yesterday's
             self._partners = partners
-        self.notes.extend((DAWNED, state, self._rounds, *self._partners))
+        self.notes.extend((DAWNED, self._reader, dawn, self._rounds, *self._partners))
 
     def _begin(self, agent: Any) -> None:
         awi = agent.awi

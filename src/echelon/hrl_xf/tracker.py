@@ -11,8 +11,11 @@ partner: a sync agent answers all threads in one call, and the framework hands t
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable, Collection
+from types import SimpleNamespace
 from typing import Any
+from weakref import getweakrefcount
 
 from negmas import ResponseType
 from negmas.sao import SAOSyncController
@@ -218,21 +221,43 @@ def base_class(cls: type[Any]) -> type[Any]:
     return cls.__bases__[1] if issubclass(cls, TrackedAgent) else cls
 
 
+def _references(adapter: Any) -> int:
+    """How many hold the agent of an adapter."""
+    return sys.getrefcount(adapter.adapted_object)
+
+
+_ALONE = _references(SimpleNamespace(adapted_object=TrackedAgent()))
+
+
+def _moved(agent: Any, cls: type[Any]) -> Any:
+    """A new object of another class that has all that the agent has."""
+    new, state = object.__new__(cls), object.__getstate__(agent)
+    for fields in state if isinstance(state, tuple) else (state,):  # a second one is of those in __slots__
+        for name, value in fields.items():
+            object.__setattr__(new, name, value)
+    return new
+
+
 def attach(world: Any, names: Collection[str] | None = None, skip: Collection[str] = ()) -> int:
     """Make agents of a world that has not begun record themselves: all, or those of the named classes.
 
-    Agents keep their identity, names and types: only their class becomes its tracked subclass. `skip` holds ids of
-    agents to leave alone. Returns how many record themselves.
+    Agents keep their names and all they have: only their class becomes its tracked subclass. An agent whom only the
+    world holds is made anew, since Python is slower with an object whose class was changed; any other stays the same
+    object. `skip` holds ids of agents to leave alone. Returns how many record themselves.
     """
     count, market = 0, Market(world)
     for adapter in world.non_system_agents:
+        alone = _references(adapter) == _ALONE
         agent = adapter.adapted_object
         cls = type(agent)
         if adapter.id in skip or not (names is None or cls.__name__ in names):
             continue
         if not isinstance(agent, TrackedAgent):
-            agent.__class__ = tracked(cls)
-            agent.__dict__ = {**vars(agent)}  # a changed class leaves a dict that Python reads three times slower
+            if alone and not getweakrefcount(agent):
+                agent = adapter.adapted_object = _moved(agent, tracked(cls))
+            else:
+                agent.__class__ = tracked(cls)
+                agent.__dict__ = {**vars(agent)}  # a changed class leaves a dict that Python reads three times slower
             agent.echelon_recorder = _new_recorder(cls, market)
         count += 1
     return count
