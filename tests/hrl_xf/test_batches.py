@@ -49,6 +49,20 @@ def test_the_sources_give_what_the_data_say(data: TournamentData, monkeypatch: p
     assert np.array_equal(held.column("op"), batch.op)
 
 
+def test_threads_keep_their_histories_whatever_order_the_logs_stand_in(data: TournamentData) -> None:
+    """A cache that grew agent by agent holds logs in another order than the data set names them."""
+    micro = micro_of(data)
+    later = np.argsort(-micro.thread, kind="stable")  # the last thread first, its decisions in order
+    source = L3Source(micro.pick(later))
+    for at in source.epoch(50, np.random.default_rng(0))[:4]:
+        b = source.load(at)
+        for i, row in enumerate(later[at].tolist()):
+            alone = micro.batch(np.array([row]))
+            history = int(alone.history[0])
+            assert int(b.rows.history[i]) == history
+            assert np.array_equal(b.tokens[b.rows.thread[i], :history], alone.tokens[0, :history])
+
+
 def test_days_held_in_memory_are_those_made_anew(data: TournamentData, monkeypatch: pytest.MonkeyPatch) -> None:
     macro = macro_of(data)
     held = L2Source(macro)

@@ -214,8 +214,9 @@ class MicroDataset(Rows[MicroSample]):
     def batch(self, at: Ints) -> MicroBatch:
         tables, take = self.data.tables, self.data.tables.store.take
         m = tables.moments(self.rows[at])
-        unique, thread = np.unique(m.thread, return_inverse=True)
-        threads = tables.threads(unique)
+        unique, first, thread = np.unique(m.thread, return_index=True, return_inverse=True)
+        order = np.argsort(first)  # as they come: logs may stand in the tables in another order
+        threads, thread = tables.threads(unique[order]), np.argsort(order)[thread]
         goal = self.data.goal_of_day(m.day)
         wanted = goal.reshape(-1, 4, 4)[:, :, ::2].astype(np.float64)
         rejects = m.op == REJECT
