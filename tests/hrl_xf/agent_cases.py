@@ -14,6 +14,7 @@ from negmas import ResponseType
 from negmas.sao import SAOMechanism
 
 from echelon.hrl_xf.agent import LitaAgentHRL
+from echelon.hrl_xf.day_play import Decided
 from echelon.hrl_xf.l1_safety import ACCEPT, END, REJECT
 from echelon.hrl_xf.l3_executor import L3Actions
 from echelon.hrl_xf.l3_situation import Situation
@@ -55,6 +56,37 @@ def play(
     seed_everything(seed)
     world.run()
     return world
+
+
+class Watched(LitaAgentHRL):
+    """Shows every call that was answered to `note`, with its number in the day."""
+
+    count = 0
+
+    def before_step(self) -> None:
+        super().before_step()
+        self.count = 0
+
+    def first_proposals(self) -> dict[str, Any]:
+        before = self._today().last_call
+        openings = super().first_proposals()
+        self._tell(before)
+        return openings
+
+    def counter_all(self, offers: dict[str, Any], states: dict[str, Any]) -> dict[str, Any]:
+        before = self._today().last_call
+        answers = super().counter_all(offers, states)
+        self._tell(before)
+        return answers
+
+    def _tell(self, before: Decided | None) -> None:
+        decided = self._today().last_call
+        if decided is not None and decided is not before:
+            self.note(self.awi.current_step, self.count, decided)
+        self.count += 1
+
+    def note(self, day: int, call: int, decided: Decided) -> None:
+        """For those who want to look."""
 
 
 def ours(world: Any) -> list[Any]:

@@ -15,7 +15,6 @@ import numpy as np
 import pytest
 import torch
 
-from echelon.hrl_xf.agent import LitaAgentHRL
 from echelon.hrl_xf.batches import alphas_of
 from echelon.hrl_xf.data_pipeline import load_tournament_data, open_tournament
 from echelon.hrl_xf.day_play import Decided
@@ -29,7 +28,7 @@ from echelon.hrl_xf.samples import MicroDataset
 from echelon.hrl_xf.schema import encode_log
 from echelon.hrl_xf.tournament_data import TournamentData
 from echelon.hrl_xf.weight_files import BUNDLED, layer_in
-from tests.hrl_xf.agent_cases import log_of, ours, play, variant
+from tests.hrl_xf.agent_cases import Watched, log_of, ours, play, variant
 from tests.hrl_xf.day_examples import same_bits
 from tests.hrl_xf.l3_examples import wild
 
@@ -66,38 +65,19 @@ class Call:
     days: Any  # (K,)
 
 
-class Watched(LitaAgentHRL):
+class Remembering(Watched):
     """Keeps what its layers saw, by day and call."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.calls: dict[tuple[int, int], Call] = {}
-        self.count = 0
 
-    def before_step(self) -> None:
-        super().before_step()
-        self.count = 0
-
-    def first_proposals(self) -> dict[str, Any]:
-        before = self._today().last_call
-        openings = super().first_proposals()
-        self.note(before)
-        return openings
-
-    def counter_all(self, offers: dict[str, Any], states: dict[str, Any]) -> dict[str, Any]:
-        before = self._today().last_call
-        answers = super().counter_all(offers, states)
-        self.note(before)
-        return answers
-
-    def note(self, before: Decided | None) -> None:
-        decided, l3, l4 = self._today().last_call, self.layers.l3, self.layers.l4
+    def note(self, day: int, call: int, decided: Decided) -> None:
+        l3, l4 = self.layers.l3, self.layers.l4
         assert isinstance(l3, WatchedL3)
         assert isinstance(l4, WatchedL4)
-        if decided is not None and decided is not before:
-            thread_feat, global_feat, days, _, _ = l4.seen
-            self.calls[self.awi.current_step, self.count] = Call(decided, l3.seen, thread_feat, global_feat, days)
-        self.count += 1
+        thread_feat, global_feat, days, _, _ = l4.seen
+        self.calls[day, call] = Call(decided, l3.seen, thread_feat, global_feat, days)
 
 
 @dataclass(frozen=True)
@@ -121,7 +101,7 @@ WORLDS = [
 def both(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Both:
     layer = wild(WatchedL3(), 3, 0.05)
     assert isinstance(layer, WatchedL3)
-    agent = variant(Watched, l2="heuristic", l3=layer, l4=WatchedL4(), mode="sample", seed=1)
+    agent = variant(Remembering, l2="heuristic", l3=layer, l4=WatchedL4(), mode="sample", seed=1)
     world = play([agent, "PenguinAgent", "RandomStdAgent", agent, "AS0"], **request.param)
     folder = tmp_path_factory.mktemp("own_logs")
     live: dict[Key, Call] = {}
@@ -217,7 +197,7 @@ def test_l4_sees_in_play_what_it_is_trained_on(both: Both) -> None:
 
 def test_goals_of_a_trained_l2_are_those_of_the_data_set(tmp_path: Path) -> None:
     """One dawn at a time, or all days of a log in one batch: the same but for rounding."""
-    agent = variant(Watched, l3=wild(WatchedL3(), 3, 0.05), l4=WatchedL4())
+    agent = variant(Remembering, l3=wild(WatchedL3(), 3, 0.05), l4=WatchedL4())
     world = play([agent, "PenguinAgent"], n_steps=5, levels=2)
     goals: dict[tuple[str, int], Any] = {}
     for player in ours(world):

@@ -12,53 +12,34 @@ import torch
 from echelon.hrl_xf.agent import LitaAgentRules
 from echelon.hrl_xf.batches import L2Source, L3Source
 from echelon.hrl_xf.data_pipeline import macro_of, micro_of, open_tournament
+from echelon.hrl_xf.day_play import Decided
 from echelon.hrl_xf.l1_safety import REJECT
 from echelon.hrl_xf.l2_manager import HeuristicManager
 from echelon.hrl_xf.reservation import Wish
 from echelon.hrl_xf.schema import encode_log
 from echelon.hrl_xf.tournament_data import TournamentData
-from tests.hrl_xf.agent_cases import log_of, ours, play, variant
+from tests.hrl_xf.agent_cases import Watched, log_of, ours, play, variant
 
 Said = dict[tuple[str, int, int, str], tuple[Wish, Wish]]
 """by agent, day, call and partner: what was wished, and what was left of it"""
 
 
-class Watched(LitaAgentRules):
+class Wishful(Watched, LitaAgentRules):
     """Keeps its wishes by day, call and partner."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.said: dict[tuple[int, int, str], tuple[Wish, Wish]] = {}
-        self.count = 0
 
-    def before_step(self) -> None:
-        super().before_step()
-        self.count = 0
-
-    def first_proposals(self) -> dict[str, Any]:
-        before = self._today().last_call
-        openings = super().first_proposals()
-        self.note(before)
-        return openings
-
-    def counter_all(self, offers: dict[str, Any], states: dict[str, Any]) -> dict[str, Any]:
-        before = self._today().last_call
-        answers = super().counter_all(offers, states)
-        self.note(before)
-        return answers
-
-    def note(self, before: Any) -> None:
-        call = self._today().last_call
-        if call is not None and call is not before:
-            for partner, wish, answer in zip(call.partners, call.wishes, call.answers, strict=True):
-                self.said[self.awi.current_step, self.count, partner] = wish, answer
-        self.count += 1
+    def note(self, day: int, call: int, decided: Decided) -> None:
+        for partner, wish, answer in zip(decided.partners, decided.wishes, decided.answers, strict=True):
+            self.said[day, call, partner] = wish, answer
 
 
 @pytest.fixture(scope="module")
 def played(tmp_path_factory: pytest.TempPathFactory) -> tuple[Said, TournamentData]:
     """A world of the rules, live and as data that the rules are to explain; goals are the rules' own."""
-    world = play([variant(Watched), "PenguinAgent", "AS0"], n_steps=12, per_level=4, seed=8)
+    world = play([variant(Wishful), "PenguinAgent", "AS0"], n_steps=12, per_level=4, seed=8)
     folder: Path = tmp_path_factory.mktemp("rules_logs")
     said: Said = {}
     for agent in ours(world):
