@@ -77,14 +77,15 @@ def answer_time(rows: MicroDataset, threads: int = 12, rounds: int = 200) -> Non
     batch = rows.batch(np.arange(min(len(rows), threads)))
     situation = Situation.of_batch(batch, np.full(len(batch.op), 0.1, np.float32))
     n = len(situation)
-    token = torch.tensor([[5.0, 0.5, 2.0, 0.0]]).expand(n, -1)
-    at, seconds = torch.arange(n), []
+    token = np.tile(np.array([5.0, 0.5, 2.0, 0.0], np.float32), (n, 1, 1))  # one more offer in each thread
+    at, one, seconds = np.arange(n), np.ones(n, np.int64), []
     cache = layer.new_cache(n)
     for i in range(rounds):
         if i % 20 == 0:
-            cache.restart(at)
+            cache.restart()
         begun = time.perf_counter()
-        layer.act(cache.extend(at, token), situation)
+        cache.tell(at, token, one)
+        layer.act(cache.states(at), situation)
         seconds.append(time.perf_counter() - begun)
     milliseconds = [1e3 * s for s in seconds[20:]]
     p99 = float(np.quantile(milliseconds, 0.99))

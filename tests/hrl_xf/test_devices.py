@@ -102,11 +102,14 @@ def test_answers_in_play_are_those_of_the_cpu_and_are_on_the_cpu() -> None:
     situation: Situation = played(PENGUIN_MIDDLE, L1SafetyLayer()).situation
     n = len(situation)
     layer = wild(TemporalDecisionTransformer(width=16, heads=2), 3, 0.2)
-    told = tokens(np.random.default_rng(0), n, 1)[:, 0]
+    told = tokens(np.random.default_rng(0), n, 1).numpy()
 
     def answers() -> Any:
-        state = layer.new_cache(n).extend(torch.arange(n), told)
-        drawn = layer.act(state, situation, generator=torch.Generator().manual_seed(4), greedy=False)
+        cache = layer.new_cache(n)
+        cache.tell(np.arange(n), told, np.ones(n, np.int64))
+        drawn = layer.act(
+            cache.states(np.arange(n)), situation, generator=torch.Generator().manual_seed(4), greedy=False
+        )
         return drawn.op, drawn.offer, drawn.log_prob
 
     wanted = answers()

@@ -7,8 +7,10 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from echelon.hrl_xf.l3_executor import TemporalDecisionTransformer
+from echelon.hrl_xf.l3_history import HistoryCache
 from tests.hrl_xf.l3_examples import tokens, wild
 
 torch.set_num_threads(1)
@@ -36,6 +38,11 @@ def test_the_history_matters_and_its_order_too() -> None:
     assert (layer.trunk(told, mask)[0, 5] - layer.trunk(swapped, mask)[0, 5]).abs().max() > 1e-3
 
 
+def tell_one(cache: HistoryCache, rows: NDArray[np.int64], told: torch.Tensor) -> None:
+    """One more offer in each of these threads.  # (n,), (n, 4)"""
+    cache.tell(rows, told.numpy()[:, None], np.ones(len(rows), np.int64))
+
+
 def test_extending_a_cached_history_equals_the_full_pass() -> None:
     rng = np.random.default_rng(0)
     layer = wild(TemporalDecisionTransformer(width=16, heads=2, max_tokens=12), 1, 0.5)
@@ -46,17 +53,16 @@ def test_extending_a_cached_history_equals_the_full_pass() -> None:
     length = np.zeros(5, np.int64)
     for _ in range(40):  # threads speak at different times
         speaks = np.flatnonzero((rng.random(5) < 0.5) & (length < 12))
-        states = cache.extend(torch.as_tensor([at[i] for i in speaks]), told[speaks, length[speaks]])
+        tell_one(cache, np.array([at[i] for i in speaks], np.int64), told[speaks, length[speaks]])
         length[speaks] += 1
-        torch.testing.assert_close(states, full[speaks, length[speaks]], rtol=1e-4, atol=1e-5)
-        torch.testing.assert_close(cache.state[at], full[np.arange(5), length], rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(cache.states(np.array(at)), full[np.arange(5), length], rtol=1e-4, atol=1e-5)
     assert length.max() == 12
     with pytest.raises(ValueError, match="does not fit the cache"):
-        cache.extend(torch.tensor([at[int(length.argmax())]]), told[:1, 0])
-    cache.restart(torch.tensor([6]))
-    torch.testing.assert_close(cache.state[6], full[0, 0], rtol=1e-4, atol=1e-5)
-    again = cache.extend(torch.tensor([6]), told[3:4, 0])
-    torch.testing.assert_close(again, full[3:4, 1], rtol=1e-4, atol=1e-5)
+        tell_one(cache, np.array([at[int(length.argmax())]]), told[:1, 0])
+    cache.restart()
+    torch.testing.assert_close(cache.states(np.arange(7)), full[:1, 0].expand(7, -1), rtol=1e-4, atol=1e-5)
+    tell_one(cache, np.array([6]), told[3:4, 0])
+    torch.testing.assert_close(cache.states(np.array([6])), full[3:4, 1], rtol=1e-4, atol=1e-5)
 
 
 def test_many_offers_told_at_once_are_the_same_as_one_by_one() -> None:
@@ -71,8 +77,8 @@ def test_many_offers_told_at_once_are_the_same_as_one_by_one() -> None:
         upcoming = np.stack([told[i, length[i] + np.minimum(np.arange(longest), n[i] - 1)] for i in range(4)])
         cache.tell(at, upcoming, n)
         length += n
-        torch.testing.assert_close(cache.state[at], full[np.arange(4), length], rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(cache.states(np.array(at)), full[np.arange(4), length], rtol=1e-4, atol=1e-5)
     assert length.tolist() == [12, 5, 4, 6]
     with pytest.raises(ValueError, match="does not fit the cache"):
         cache.tell(at, told[:, :2], np.array([1, 2, 2, 2]))
-    torch.testing.assert_close(cache.state[at], full[np.arange(4), length], rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(cache.states(np.array(at)), full[np.arange(4), length], rtol=1e-4, atol=1e-5)

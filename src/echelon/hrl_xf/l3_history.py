@@ -125,7 +125,6 @@ class HistoryCache:
         self._keys, self._values = np.zeros(shape, np.float32), np.zeros(shape, np.float32)
         self._length = np.zeros(threads, np.int64)  # offers told so far
         self._state = np.zeros((threads, trunk.width), np.float32)
-        self.state = torch.from_numpy(self._state)
         """of each thread, after all it was told  # (threads, w)"""
         begin = np.broadcast_to(array_of(trunk.begin) + self._place[0], (threads, 1, trunk.width))
         self._extend(np.arange(threads), begin, np.zeros((threads, 1), np.int64))
@@ -134,17 +133,10 @@ class HistoryCache:
     def __len__(self) -> int:
         return len(self._length)
 
-    def restart(self, rows: Tensor | None = None) -> None:
-        """Forget the offers of these threads (default: all); what stands before any offer is known already."""
-        chosen = slice(None) if rows is None else rows.numpy()
-        self._length[chosen] = 0
-        self._state[chosen] = self._nothing_said
-
-    def extend(self, rows: Tensor, tokens: Tensor) -> Tensor:
-        """Tell one more offer in each of these threads; returns their states.  # (n,), (n, 4) -> (n, w)"""
-        at = rows.long().numpy()
-        self.tell(at, tokens.numpy()[:, None], np.ones(len(at), np.int64))
-        return self.states(at)
+    def restart(self) -> None:
+        """Forget all offers; what stands before any offer is known already."""
+        self._length[:] = 0
+        self._state[:] = self._nothing_said
 
     def states(self, rows: Ints) -> Tensor:
         """What these threads' histories come to.  # (n,) -> (n, w)"""
