@@ -21,7 +21,7 @@ def test_the_tables_agree_with_the_interface(make_world: MakeWorld, perishable: 
         world.step()
         usual, world.perishable = world.perishable, perishable  # only for the reading: a play with it is another game
         for awi, reader in zip(awis, readers, strict=True):
-            day = reader.read(offers)
+            day = reader.state(reader.look(), offers)
             assert day == day_state(awi, reader.initial_balance, offers)
             ahead += sum(day.commitments.Q_in[1:]) + sum(day.commitments.Q_out[1:])
             needs += abs(day.needed_supplies) + abs(day.needed_sales)

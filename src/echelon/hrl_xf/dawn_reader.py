@@ -89,10 +89,6 @@ class DawnReader:
         self._storage_cost = [float(x) for x in world.agent_storage_cost[me]]  # (n_steps,)
         self._disposal_cost = [float(x) for x in world.agent_disposal_cost[me]]  # (n_steps,)
 
-    def read(self, offers: OffersSnapshot) -> DayState:
-        """Everything the agent knows at dawn."""
-        return self.state(self.look(), offers)
-
     def look(self) -> Dawn:
         """What is new today; everything in it stays as it is."""
         world, me = self._world, self._me
