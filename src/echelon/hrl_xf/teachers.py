@@ -7,8 +7,6 @@ but a layer's own inputs, so any agent's logs will do: each is only a set of mom
 
 from __future__ import annotations
 
-from typing import Literal
-
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -19,8 +17,7 @@ from echelon.hrl_xf.l2_manager import HeuristicManager
 from echelon.hrl_xf.l3_executor import HeuristicExecutor
 from echelon.hrl_xf.l3_situation import Situation
 from echelon.hrl_xf.samples import MacroDataset, MicroBatch
-
-Teacher = Literal["logs", "rules"]
+from echelon.hrl_xf.tournament_data import Teacher
 
 
 def goals_to_learn(days: MacroDataset, at: Ints, logged: NDArray[np.float32]) -> NDArray[np.float32]:

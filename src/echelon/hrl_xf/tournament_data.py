@@ -16,6 +16,8 @@ from echelon.hrl_xf.goals import GOAL_SIZE
 from echelon.hrl_xf.sample_tables import SampleTables
 from echelon.hrl_xf.shards import IN_MEMORY, Store, map_shard, ranges, read_metadata
 
+Teacher = Literal["logs", "rules"]
+
 
 class TournamentData:
     """Logs, and where their rows lie. Data sets of one `TournamentData` share its tables."""
@@ -36,7 +38,7 @@ class TournamentData:
         self.tables = SampleTables(store, horizon)
         self.goals: NDArray[np.float32] | None = None  # (days of the store, 16); None: all zeros
         self.goal_source = "none"
-        self.teacher: Literal["logs", "rules"] = "logs"
+        self.teacher: Teacher = "logs"
         """whose goals and answers are learnt (see `teachers`)"""
         number = {name: i for i, name in enumerate(self.shards)}
         self._shard_of = np.array([number[record.shard] for record in records])
