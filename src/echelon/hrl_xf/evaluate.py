@@ -66,6 +66,14 @@ def run(options: EvaluateOptions) -> int:
     return 0
 
 
+def _note(path: Path) -> dict[str, Any]:
+    """What a layer's file says of its training; weights with another teacher than the logs are no clones of theirs."""
+    note: dict[str, Any] = json.loads(read_layer(path)[0]["note"])
+    if "teacher" in note:
+        log.warning("%s learnt from the %s; the figures compare it with the agent of the logs", path, note["teacher"])
+    return note
+
+
 def read_split(folder: Path) -> WorldSplit:
     """The run's division of worlds."""
     path = folder / FILE
@@ -109,7 +117,9 @@ def lines(figures: Figures, indent: int = 0) -> list[str]:
 
 def evaluate_l2(data: TournamentData, split: WorldSplit, options: EvaluateOptions) -> Figures:
     """Errors of goals in pieces and currency: the network, the training mean, yesterday's goal, the heuristic."""
-    layer = load_l2(options.model_path or options.output_dir / "l2_bc", options.device)
+    path = options.model_path or options.output_dir / "l2_bc"
+    layer = load_l2(path, options.device)
+    _note(path)
     macro = macro_of(data)
     train, chosen = _goals(part(macro, split, "train")), part(macro, split, options.split)
     mean = masked_mean(train[0], train[1])
@@ -141,7 +151,7 @@ def evaluate_l3(data: TournamentData, split: WorldSplit, options: EvaluateOption
     """Answers and offers: the network beside the most frequent answer, two blinded networks, L1 and the heuristic."""
     path = options.model_path or options.output_dir / "l3_bc"
     layer = load_l3(path, options.device)
-    epochs = options.control_epochs or int(json.loads(read_layer(path)[0]["note"]).get("epochs", 10))
+    epochs = options.control_epochs or int(_note(path).get("epochs", 10))
     fill_goals(data, "l2", options.output_dir / "l2_bc.safetensors", device=options.device)
     micro = micro_of(data)
     train, chosen = part(micro, split, "train"), part(micro, split, options.split)
