@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from echelon.runtime.deadline import DeadlineExceeded, deadline
+from echelon.runtime.deadline import DeadlineExceeded, deadline, raise_if_late
 
 
 def spin(seconds: float) -> None:
@@ -49,6 +49,32 @@ def test_it_comes_again_when_swallowed() -> None:
     with pytest.raises(DeadlineExceeded), deadline(0.05) as limit:
         swallow_once()
     assert limit.fired
+
+
+class Swallows:
+    """Where Python drops exceptions: in its own finaliser."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+
+    def __del__(self) -> None:
+        spin(self.seconds)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_what_was_made_after_it_got_lost_is_not_kept() -> None:
+    def lose_it() -> None:
+        raise_if_late()  # not yet
+        with deadline(60):
+            pass
+        Swallows(0.5)
+        raise_if_late()
+
+    with pytest.raises(DeadlineExceeded, match=r"more than 0\.05 s"), deadline(0.05):
+        lose_it()
+    raise_if_late()  # outside nobody is late
+    with deadline(60):
+        raise_if_late()
 
 
 def test_it_works_in_a_thread_and_leaves_the_others_alone() -> None:

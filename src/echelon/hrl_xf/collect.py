@@ -211,7 +211,16 @@ def play_missing(
     compress: bool = False,
 ) -> Collected:
     """Play every missing world; agents of the classes in `track` record themselves."""
-    units = [Unit(unit_name(w), f"{w.index:05d}", (w, output_dir, track, compress), w.summary()) for w in missing]
+    units = [
+        Unit(
+            name=unit_name(w),
+            stem=f"{w.index:05d}",
+            args=(w, output_dir, track, compress),
+            summary=w.summary(),
+            result=result_path(output_dir, w.index),
+        )
+        for w in missing
+    ]
 
     def replay(unit: Unit) -> str:
         return f"echelon hrl replay {shlex.quote(str(output_dir))} --world {unit.summary['index']}"

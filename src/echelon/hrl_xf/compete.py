@@ -119,17 +119,18 @@ def open_arena(output_dir: Path, options: CompeteOptions, contest: Contest) -> N
 
 def missing_units(contest: Contest, output_dir: Path, keep_logs: int = 0) -> list[Unit]:
     """Worlds without a result, configuration by configuration, so that what is there can be compared."""
-    return [
+    units = (
         Unit(
             name=f"configuration {index:05d} ({spec.label})",
             stem=f"{index:05d}_{spec.slug}",
             args=(contest.plan, index, spec, output_dir, index < keep_logs),
             summary={"index": index, "competitor": spec.label, "seed": contest.plan.seed},
+            result=result_path(output_dir, index, spec),
         )
         for index in range(contest.worlds)
         for spec in contest.competitors
-        if not result_path(output_dir, index, spec).exists()
-    ]
+    )
+    return [unit for unit in units if not unit.ended]
 
 
 def results_of(contest: Contest, output_dir: Path) -> list[ArenaResult]:

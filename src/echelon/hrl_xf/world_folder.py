@@ -46,6 +46,12 @@ class Unit:
     """of the function that plays it"""
     summary: Mapping[str, Any]
     """what failed/ says about it"""
+    result: Path
+    """the file that it leaves when it has ended, as the last thing it does"""
+
+    @property
+    def ended(self) -> bool:
+        return self.result.exists()
 
 
 @dataclass(frozen=True)
@@ -112,7 +118,7 @@ def play_units(
         for result in run_tasks(how.parallelism, fn, tasks, timeout=how.world_timeout):
             unit = by_name[result.name]
             failure = folder / FAILED / f"{unit.stem}.json"
-            if result.status == "ok":
+            if result.status == "ok" or unit.ended:  # what ends a worker after the file is there, comes too late
                 failure.unlink(missing_ok=True)
                 played += 1
                 progress.done()

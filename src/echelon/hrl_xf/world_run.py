@@ -24,6 +24,7 @@ from echelon.hrl_xf.lean_world import lean_std_world_generator
 from echelon.hrl_xf.module_state import restore_modules
 from echelon.hrl_xf.schema import AgentLog, encode_log
 from echelon.hrl_xf.tournament import PlannedWorld
+from echelon.runtime.deadline import raise_if_late
 from echelon.runtime.files import write_atomic
 from echelon.runtime.seeding import seed_everything
 
@@ -103,6 +104,7 @@ def play_and_save(planned: PlannedWorld, output_dir: Path, track: tuple[str, ...
     logs = logs_of(world, planned)
     files, size = write_logs(logs, output_dir / LOGS, compress)
     result = result_of(world, planned, files, size, sum(log.stats.tracker_failures for log in logs), started)
+    raise_if_late()
     write_atomic(result_path(output_dir, planned.index), msgspec.json.encode(result))
     return result
 

@@ -1,10 +1,11 @@
 """A time limit inside a worker, in any thread, for code that knows nothing of it.
 
 `deadline(seconds)` raises `DeadlineExceeded` in the thread that entered the block, by the one
-means Python has for that: an asynchronous exception, delivered between two bytecodes. Code that
-swallows it gets it again each second. Code that never returns to the interpreter (a C loop, a
-blocking call) cannot be interrupted at all; `hard_stop` ends the whole process then, so that the
-pool notices and goes on without it.
+means Python has for that: an asynchronous exception, delivered between two bytecodes. It may be
+swallowed, by a bare `except:` or where Python itself drops exceptions (a `__del__`, a callback of the
+garbage collector): then it comes again each second, and `raise_if_late` refuses to keep what was made
+meanwhile. Code that never returns to the interpreter (a C loop, a blocking call) cannot be interrupted
+at all; `hard_stop` ends the whole process then, so that the pool notices and goes on without it.
 """
 
 from __future__ import annotations
@@ -23,6 +24,10 @@ AGAIN_SECONDS = 1.0
 
 class DeadlineExceeded(BaseException):
     """The block took longer than it may. Not an Exception: a world's own handlers must not swallow it."""
+
+
+_entered = threading.local()
+"""`deadlines`: those that this thread has entered; some may have ended."""
 
 
 class deadline(_thread.RLock):  # type: ignore[misc]
@@ -55,12 +60,19 @@ class deadline(_thread.RLock):  # type: ignore[misc]
         arguments = (threading.get_ident(), go)
         threading.Thread(target=self._watch, args=arguments, name="deadline", daemon=True).start()
         self.acquire()
+        known: list[deadline] = vars(_entered).setdefault("deadlines", [])
+        known[:] = [*(other for other in known if other.holds), self]
         try:
             go.release()  # the time begins
             return self
         except DeadlineExceeded:  # a very short time, or a very busy machine
             self.release()
             raise
+
+    @property
+    def holds(self) -> bool:
+        """True in its own thread until the block ends."""
+        return bool(self._is_owned())  # type: ignore[attr-defined]  # RLock has it; its stub does not say so
 
     def _watch(self, thread: int, go: threading.Lock) -> None:
         exceeded = {False: _named(self.seconds)}
@@ -74,6 +86,17 @@ class deadline(_thread.RLock):  # type: ignore[misc]
                 return
             self.fired = True
             wait = AGAIN_SECONDS
+
+
+def raise_if_late() -> None:
+    """Raise `DeadlineExceeded` if a deadline around this call has sent it already and it got lost.
+
+    To be called before something is kept: whoever swallowed the exception may have been cut short by it.
+    """
+    known: list[deadline] = vars(_entered).get("deadlines", [])
+    for limit in known:
+        if limit.fired and limit.holds:
+            raise _named(limit.seconds)
 
 
 def forget_pending() -> None:
