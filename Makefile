@@ -14,7 +14,7 @@ help: ## show this list
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet torch==2.13.0
-	$(BIN)/pip install --quiet -c constraints.txt -e ".[dask,dev]"
+	$(BIN)/pip install --quiet -c constraints.txt -e ".[dask,dev,video]"
 	$(BIN)/pip install --quiet --no-deps scml-agents==0.5.2
 	@touch $@
 

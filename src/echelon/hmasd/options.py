@@ -97,7 +97,7 @@ class EvaluateOptions:
 
 @dataclass(frozen=True)
 class RenderOptions:
-    """Play one episode with a trained agent and keep it as a GIF, agents coloured by their skill.
+    """Play one episode with a trained agent and keep it as a film, agents coloured by their skill.
 
     With `--skills` also a picture of what each skill does.
     """
@@ -105,7 +105,7 @@ class RenderOptions:
     model_path: Path
     """a checkpoint, or a run's directory (its last checkpoint)"""
     output: Path = Path("episode.gif")
-    """where the film goes: .gif, .webp or .png (animated)"""
+    """where the film goes: .gif, .webp, .png (animated), or .mp4 if imageio-ffmpeg is installed"""
     skills: Path | None = None
     """also draw here (.png or .svg) where each skill leads, how it acts, and when the coordinator chooses it"""
     max_steps: int = 200

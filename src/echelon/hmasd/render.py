@@ -1,4 +1,4 @@
-"""`echelon hmasd render`: one episode as a GIF, each agent in the colour of its skill."""
+"""`echelon hmasd render`: one episode as a film, each agent in the colour of its skill."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from echelon.envs.make import make_vector_env
 from echelon.hmasd.agent import HMASDAgent
 from echelon.hmasd.curves import write_picture
 from echelon.hmasd.evaluate import find_checkpoint
+from echelon.hmasd.film import check_film, write_film
 from echelon.hmasd.options import RenderOptions
 from echelon.hmasd.skill_picture import draw_skills, watch_skills
 from echelon.runtime.seeding import task_seed
 
 logger = logging.getLogger("echelon.hmasd")
 
-FILMS = (".gif", ".webp", ".png")
 COLOURS = ("#1f77b4", "#ff7f0e", "#2ca02c", "#d62728", "#9467bd", "#8c564b", "#e377c2", "#bcbd22", "#17becf", "#7f7f7f")
 
 
@@ -60,21 +60,13 @@ def run(options: RenderOptions) -> int:
     """The command."""
     if options.every < 1 or options.max_steps < 1 or options.fps < 1:
         raise ValueError(f"every={options.every}, max_steps={options.max_steps}, fps={options.fps} must be at least 1")
-    if options.output.suffix not in FILMS:
-        raise ValueError(
-            f"{options.output} must end in {', '.join(FILMS)}; for MP4 convert it, e.g. `ffmpeg -i film.gif film.mp4`"
-        )
+    check_film(options.output)
     if options.skills is not None and options.skills.suffix not in (".png", ".svg"):
         raise ValueError(f"{options.skills} must end in .png or .svg")
     torch.set_num_threads(1)
     agent = HMASDAgent.load(find_checkpoint(options.model_path))
-    film = [
-        Image.fromarray(frame).quantize(64)
-        for frame in frames(agent, options.seed, options.greedy, options.max_steps, options.every)
-    ]
-    options.output.parent.mkdir(parents=True, exist_ok=True)
-    film[0].save(options.output, save_all=True, append_images=film[1:], duration=1000 // options.fps, loop=0)
-    logger.info("%s: %d frames", options.output, len(film))
+    episode = frames(agent, options.seed, options.greedy, options.max_steps, options.every)
+    logger.info("%s: %d frames", options.output, write_film(options.output, episode, options.fps))
     if options.skills is not None:
         write_picture(draw_skills(agent, watch_skills(agent, options.seed)), options.skills)
         logger.info("%s: what each skill does", options.skills)
