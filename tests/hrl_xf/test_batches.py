@@ -7,8 +7,10 @@ from dataclasses import fields
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
-from echelon.hrl_xf.batches import L2Source, L3Source, alphas_of
+from echelon.hrl_xf.batches import L2Source, L3Source, alphas_of, shuffled
 from echelon.hrl_xf.data_pipeline import l4_of, macro_of, micro_of, open_tournament
 from echelon.hrl_xf.l3_executor import TemporalDecisionTransformer
 from echelon.hrl_xf.l4_features import teacher_alpha
@@ -76,6 +78,27 @@ def test_days_held_in_memory_are_those_made_anew(data: TournamentData, monkeypat
         assert torch.equal(column, getattr(b, f.name)), f.name
     assert a.mask.any()
     assert not a.mask.all()
+
+
+@given(n=st.integers(1, 200), size=st.integers(1, 40), together=st.integers(1, 20), seed=st.integers(0, 99))
+def test_an_epoch_has_every_row_once_and_neighbours_stay_together(n: int, size: int, together: int, seed: int) -> None:
+    batches = shuffled(n, size, np.random.default_rng(seed), together)
+    assert [len(b) for b in batches[:-1]] == [size] * (len(batches) - 1)
+    order = np.concatenate(batches)
+    assert sorted(order) == list(range(n))
+    breaks = int((np.diff(order) != 1).sum())
+    assert breaks <= n // together + 1, "one between two runs; the first and the last run may be short"
+
+
+def test_neighbours_in_an_epoch_of_days_are_chance(data: TournamentData) -> None:
+    macro = macro_of(data)
+    source = L2Source(macro)
+    epochs = [source.epoch(64, np.random.default_rng(seed)) for seed in (0, 1)]
+    for batches in epochs:
+        assert sorted(np.concatenate(batches)) == list(range(len(macro)))
+    first, second = (np.concatenate(batches) for batches in epochs)
+    assert not np.array_equal(first, second)
+    assert (np.diff(first) == 1).mean() < 0.05, "days of a log are not seen one after the other"
 
 
 def test_alphas_are_the_teachers(data: TournamentData) -> None:

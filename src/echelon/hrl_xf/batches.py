@@ -26,11 +26,15 @@ from echelon.hrl_xf.rewards import phases_of, rewards_of
 from echelon.hrl_xf.samples import MacroDataset, MicroDataset
 from echelon.hrl_xf.teachers import answers_to_learn, goals_to_learn
 from echelon.hrl_xf.tournament_data import TournamentData
+from echelon.runtime import seeding
 
 IN_MEMORY = 2_000_000
 CHUNK = 16_384
 _WINDOW = 32
 """Batches within which threads are sorted by length: little padding, and still a random order."""
+
+_TOGETHER = 8
+"""Days of L2 that are loaded together."""
 
 T = TypeVar("T")
 
@@ -51,9 +55,12 @@ def join(values: Sequence[T]) -> T:
     return type(first)(*(join([getattr(v, name) for v in values]) for name in names))
 
 
-def shuffled(n: int, batch_size: int, rng: np.random.Generator) -> list[Ints]:
-    """All rows in a random order, cut into batches."""
-    order = rng.permutation(n)
+def shuffled(n: int, batch_size: int, rng: np.random.Generator, together: int = 1) -> list[Ints]:
+    """All rows in a random order, cut into batches; `together` neighbours stay together, from a random first row on."""
+    begin = -int(rng.integers(together))
+    runs = rng.permutation(-((begin - n) // together)) * together + begin  # where each begins
+    order = (runs[:, None] + np.arange(together)).ravel()
+    order = order[(order >= 0) & (order < n)]
     return [order[i : i + batch_size] for i in range(0, n, batch_size)]
 
 
@@ -76,16 +83,19 @@ class L2Rows:
 class L2Source:
     """Days for L2. All columns of a day are held side by side: one gather a batch, whose columns are views of it.
 
-    A batch is good until the next one is loaded: batches of one size are put into the same place, because memory that
-    is new each time costs more than the numbers in it.
+    They are held in a random order, and a batch takes `_TOGETHER` neighbours at a time: memory is read faster in longer
+    pieces, and which days are neighbours is chance. A batch is good until the next one is loaded: batches of one size
+    are put into the same place, because memory that is new each time costs more than the numbers in it.
     """
 
     def __init__(self, data: MacroDataset) -> None:
         self._data = data
         self._held: Tensor | None = None
-        self._places: dict[int, Tensor] = {}
+        self._buffers: dict[int, Tensor] = {}
         if 0 < len(data) <= IN_MEMORY:
-            parts = [self._columns(at) for at in in_order(len(data), CHUNK)]
+            self._row = seeding.rng(0, "L2 rows").permutation(len(data))  # by place
+            self._place = np.argsort(self._row)  # by row
+            parts = [self._columns(self._row[at]) for at in in_order(len(data), CHUNK)]
             self._widths = [column.shape[1] for column in parts[0]]
             self._held = torch.cat([torch.cat(columns, 1) for columns in parts])  # (N, sum of widths)
 
@@ -98,24 +108,28 @@ class L2Source:
         columns = (b.x_static, b.X_temporal, b.x_role, b.spot, goal, b.goal_mask)
         return [torch.as_tensor(column, dtype=torch.float32).flatten(1) for column in columns]
 
-    def _place(self, size: int) -> Tensor:
+    def _buffer(self, size: int) -> Tensor:
         assert self._held is not None
-        if size not in self._places:
-            self._places[size] = self._held.new_empty(size, self._held.shape[1])
-        return self._places[size]
+        if size not in self._buffers:
+            self._buffers[size] = self._held.new_empty(size, self._held.shape[1])
+        return self._buffers[size]
 
     def load(self, at: Ints) -> L2Rows:
         if self._held is None:
             columns: Sequence[Tensor] = self._columns(at)
         else:
-            place = self._place(len(at))
-            np.take(self._held.numpy(), at, axis=0, out=place.numpy(), mode="clip")  # "raise" would copy once more
-            columns = place.split_with_sizes(self._widths, 1)
+            found = self._buffer(len(at))  # below, "raise" would copy once more
+            np.take(self._held.numpy(), self._place[at], axis=0, out=found.numpy(), mode="clip")
+            columns = found.split_with_sizes(self._widths, 1)
         x_static, temporal, x_role, spot, goal, mask = columns
         return L2Rows(x_static, temporal.view(len(at), -1, CHANNELS), x_role, spot, goal, mask)
 
     def epoch(self, batch_size: int, rng: np.random.Generator | None) -> list[Ints]:
-        return in_order(len(self), batch_size) if rng is None else shuffled(len(self), batch_size, rng)
+        if rng is None:
+            return in_order(len(self), batch_size)
+        if self._held is None:
+            return shuffled(len(self), batch_size, rng)
+        return [self._row[at] for at in shuffled(len(self), batch_size, rng, _TOGETHER)]
 
 
 @dataclass(frozen=True)
