@@ -43,12 +43,11 @@ class Worlds:
         return self.env.step(np.zeros(self.shape)).reward.astype(np.float64)
 
     def inside(self, places: Places) -> Places:
-        clipped: Places = np.clip(places, self.floor, self.ceiling)
-        return clipped
+        return np.clip(places, self.floor, self.ceiling)
 
     def anywhere(self, rng: np.random.Generator, count: int | None = None) -> Places:
         shape = self.shape if count is None else (count, *self.shape[1:])
-        return self.floor + rng.random(shape) * (self.ceiling - self.floor)
+        return np.asarray(self.floor + rng.random(shape) * (self.ceiling - self.floor))
 
     def random_steps(self, rng: np.random.Generator, steps: int = 200) -> float:
         self.env.position = self.anywhere(rng)
