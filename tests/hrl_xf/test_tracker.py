@@ -15,7 +15,7 @@ from negmas.helpers import get_class, get_full_type_name
 from negmas.sao import SAOMechanism
 from scml.std.agents import RandomStdAgent, SyncRandomStdAgent
 
-from echelon.hrl_xf import recorder as recorder_module
+from echelon.hrl_xf import log_writer
 from echelon.hrl_xf.roster import ROSTER, agent_class
 from echelon.hrl_xf.schema import (
     AgentLog,
@@ -205,7 +205,7 @@ def test_a_failing_recorder_is_counted_and_the_world_goes_on(
     def broken(*_: Any) -> Any:
         raise ZeroDivisionError("the recorder is broken")
 
-    monkeypatch.setattr(recorder_module, "_contract_event", broken)
+    monkeypatch.setattr(log_writer, "_contract_event", broken)
     world.run()
     assert contracts_of(world) == contracts_of(expected)
     logs = finish(world)

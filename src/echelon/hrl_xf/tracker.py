@@ -62,9 +62,8 @@ def _days_and_results(cls: type[Any]) -> Methods:
         recorder = self.echelon_recorder
         try:
             sides, deal, round_ = contract.annotation, contract.agreement, contract.mechanism_state.step
-            recorder.notes.extend(
-                (AGREED, sides["buyer"], sides["seller"], deal["quantity"], deal["time"], deal["unit_price"], round_)
-            )
+            offer = (deal["quantity"], deal["time"], deal["unit_price"])
+            recorder.notes.extend((AGREED, sides["buyer"], sides["seller"], offer, round_, None))
         except Exception:  # noqa: BLE001 - as above
             recorder.count_failure()
         own_success(self, contract, mechanism)
@@ -72,7 +71,7 @@ def _days_and_results(cls: type[Any]) -> Methods:
     def on_negotiation_failure(self: Any, partners: Any, annotation: Any, mechanism: Any, state: Any) -> None:
         recorder = self.echelon_recorder
         try:
-            recorder.notes.extend((FAILED, annotation["buyer"], annotation["seller"], state.step, state.timedout))
+            recorder.notes.extend((FAILED, annotation["buyer"], annotation["seller"], state.step, state.timedout, None))
         except Exception:  # noqa: BLE001 - as above
             recorder.count_failure()
         own_failure(self, partners, annotation, mechanism, state)
