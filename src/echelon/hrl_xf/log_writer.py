@@ -216,9 +216,9 @@ class LogWriter:
         self.entries.append(DecisionEntry(day=self._day, data=decision))
         return decision
 
-    def opened(self, round_: int, time: float, made: list[Any], *_: None) -> None:
-        """The agent's `first_proposals`, in the round of the negotiation that asked: partner, outcome, partner, …"""
-        for partner, outcome in _rows(made, 2):
+    def opened(self, round_: int, time: float, made: dict[str, Any], *_: None) -> None:
+        """The agent's `first_proposals`, in the round of the negotiation that asked."""
+        for partner, outcome in made.items():
             thread = self._threads.get(partner)
             if thread is not None and thread.open:
                 counter = None if outcome is None else _offer(outcome)
@@ -234,6 +234,7 @@ class LogWriter:
         """
         threads = self._threads
         tables: dict[str, tuple[Offer | None, int, float]] = {}
+        unseen = (None, round_, time)
         for partner, outcome, its_round, its_time in _rows(seen, 4):
             offer = None if outcome is None else _offer(outcome)
             tables[partner] = (offer, its_round, its_time)
@@ -243,7 +244,7 @@ class LogWriter:
         for partner, thread in threads.items():
             if not thread.open:
                 continue
-            offer, its_round, its_time = tables.get(partner, (None, round_, time))
+            offer, its_round, its_time = tables.get(partner, unseen)
             response, outcome = answers.get(partner, _SILENCE)
             answer = _answer(response, outcome, offer)
             if answer is not None:

@@ -102,10 +102,10 @@ class Recorder:
     # -- decisions about all threads at once --
 
     def opened(self, proposals: Any) -> None:
-        made: list[Any] = []
-        asking = self.asking_state
-        for partner, outcome in (proposals or {}).items():
-            made += (partner, outcome if type(outcome) is tuple else kept(outcome))
+        asking, made = self.asking_state, dict(proposals or ())
+        for partner, outcome in made.items():
+            if type(outcome) is not tuple:
+                made[partner] = kept(outcome)
         self.notes.extend((OPENED, asking.step, asking.relative_time, made, None, None))
 
     def answered(self, offers: Any, states: Any, responses: Any) -> None:
