@@ -79,8 +79,8 @@ def _module_owners(agent_types: Iterable[str]) -> Iterator[str]:
 
 
 def logs_of(world: Any, planned: PlannedWorld) -> Iterator[AgentLog]:
-    """The logs of all tracked agents of an ended world, each made when it is asked for: so it is still in the CPU's caches
-    when it is encoded."""
+    """The logs of all tracked agents of an ended world, each made when it is asked for: it is encoded while the caches
+    hold it."""
     for adapter in world.non_system_agents:
         agent = adapter.adapted_object
         if isinstance(agent, tracker.TrackedAgent):
