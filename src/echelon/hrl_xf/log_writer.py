@@ -232,26 +232,26 @@ class LogWriter:
         Everything in sight was answered: what was given, and by silence every other open thread (END). A thread that
         was not seen is in the round of the negotiation that asked.
         """
-        threads = self._threads
+        threads, remembered, rounds = self._threads, self._seen, self._rounds
         tables: dict[str, tuple[Offer | None, int, float]] = {}
-        unseen = (None, round_, time)
         for partner, outcome, its_round, its_time in _rows(seen, 4):
             offer = None if outcome is None else _offer(outcome)
             tables[partner] = (offer, its_round, its_time)
             if offer is not None and partner in threads:
-                self._remember(threads[partner].role, offer, its_round)
+                quantity, day, price = offer
+                remembered[threads[partner].role].append(SeenOffer(day, quantity, price, its_round, rounds))
         answers = {partner: (response, outcome) for partner, response, outcome in _rows(given, 3)}
+        unseen = (None, round_, time)
         for partner, thread in threads.items():
-            if not thread.open:
-                continue
-            offer, its_round, its_time = tables.get(partner, unseen)
-            response, outcome = answers.get(partner, _SILENCE)
-            answer = _answer(response, outcome, offer)
-            if answer is not None:
-                counter = _offer(outcome) if answer == "REJECT" else None
-                thread.pending = self._decide(
-                    "counter_all", partner, thread, its_round, its_time, offer, answer, counter
-                )
+            if thread.open:
+                offer, its_round, its_time = tables.get(partner, unseen)
+                response, outcome = answers.get(partner, _SILENCE)
+                answer = _answer(response, outcome, offer)
+                if answer is not None:
+                    counter = _offer(outcome) if answer == "REJECT" else None
+                    thread.pending = self._decide(
+                        "counter_all", partner, thread, its_round, its_time, offer, answer, counter
+                    )
         self._calls += 1
 
     def _remember(self, role: Role, offer: Offer, round_: int) -> None:
