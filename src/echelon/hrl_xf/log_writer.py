@@ -232,14 +232,13 @@ class LogWriter:
         Everything in sight was answered: what was given, and by silence every other open thread (END). A thread that
         was not seen is in the round of the negotiation that asked.
         """
-        threads, remembered, rounds = self._threads, self._seen, self._rounds
+        threads = self._threads
         tables: dict[str, tuple[Offer | None, int, float]] = {}
         for partner, outcome, its_round, its_time in _rows(seen, 4):
             offer = None if outcome is None else _offer(outcome)
             tables[partner] = (offer, its_round, its_time)
             if offer is not None and partner in threads:
-                quantity, day, price = offer
-                remembered[threads[partner].role].append(SeenOffer(day, quantity, price, its_round, rounds))
+                self._remember(threads[partner].role, offer, its_round)
         answers = {partner: (response, outcome) for partner, response, outcome in _rows(given, 3)}
         unseen = (None, round_, time)
         for partner, thread in threads.items():

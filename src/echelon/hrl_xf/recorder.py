@@ -1,7 +1,8 @@
 """What a tracked agent saw and did. One recorder an agent a world.
 
 While the world plays, a recorder only takes notes (see `log_writer`): between an agent's own work every step of Python
-costs several times what it costs in a loop. A note holds what may change later as it was when the note was taken.
+costs several times what it costs in a loop. A note holds what may change later as it was when the note was taken; a
+signed contract changes only in what becomes of it, so it is noted itself, with whether it stands.
 """
 
 from __future__ import annotations
