@@ -15,7 +15,8 @@ from negmas.helpers import get_class, get_full_type_name
 from negmas.sao import SAOMechanism
 from scml.std.agents import RandomStdAgent, SyncRandomStdAgent
 
-from echelon.hrl_xf import recorder as recorder_module
+from echelon.hrl_xf import log_writer
+from echelon.hrl_xf.dawn_reader import DawnReader
 from echelon.hrl_xf.roster import ROSTER, agent_class
 from echelon.hrl_xf.schema import (
     AgentLog,
@@ -194,9 +195,11 @@ def test_silence_is_an_end(make_world: MakeWorld) -> None:
     assert failures >= answers["counter_all", "END", True]
 
 
+@pytest.mark.parametrize(("owner", "part"), [(DawnReader, "look"), (log_writer, "_contract_event")])
 def test_a_failing_recorder_is_counted_and_the_world_goes_on(
-    make_world: MakeWorld, monkeypatch: pytest.MonkeyPatch
+    make_world: MakeWorld, monkeypatch: pytest.MonkeyPatch, owner: Any, part: str
 ) -> None:
+    """Whether it fails in play or when the notes are written out."""
     expected = make_world(["PenguinAgent"])
     expected.run()
     world = make_world(["PenguinAgent"])
@@ -205,7 +208,7 @@ def test_a_failing_recorder_is_counted_and_the_world_goes_on(
     def broken(*_: Any) -> Any:
         raise ZeroDivisionError("the recorder is broken")
 
-    monkeypatch.setattr(recorder_module, "_contract_event", broken)
+    monkeypatch.setattr(owner, part, broken)
     world.run()
     assert contracts_of(world) == contracts_of(expected)
     logs = finish(world)

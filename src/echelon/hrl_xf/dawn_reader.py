@@ -14,14 +14,14 @@ from typing import Any
 import numpy as np
 from msgspec import Struct
 
-from echelon.hrl_xf.schema import Commitments, DayState, Issues, OffersSnapshot
+from echelon.hrl_xf.schema import Commitments, DayClosed, DayState, Issues, OffersSnapshot
 from echelon.hrl_xf.state_builder import issues_of
 
 _NONE_AHEAD: dict[int, Any] = {}
 
 
 class Dawn(Struct, frozen=True, gc=False):
-    """What is new at an agent's dawn, as it stands in the simulator's tables."""
+    """What is new at an agent's dawn, as the simulator's tables have it: today's figures, and how yesterday ended."""
 
     step: int
     balance: float
@@ -40,6 +40,31 @@ class Dawn(Struct, frozen=True, gc=False):
     sales: dict[int, Any]
     supplies_cost: dict[int, Any]
     sales_cost: dict[int, Any]
+    productivity: Any
+    """this and what follows is yesterday's"""
+    shortfall_penalty: Any
+    shortfall_quantity: Any
+    storage_spent: Any
+    disposal_spent: Any
+    n_profits: int
+    """how many days have been closed"""
+    profit: Any
+
+    def closing(self, day: int, executed_input: int, executed_output: int) -> DayClosed:
+        """The balance sheet of `day`, the one before this dawn."""
+        return DayClosed(
+            self.balance,
+            self.inputs,
+            self.outputs,
+            executed_input,
+            executed_output,
+            float(self.productivity),
+            float(self.shortfall_penalty),
+            int(self.shortfall_quantity),
+            float(self.storage_spent),
+            float(self.disposal_spent),
+            float(self.profit) if self.n_profits > day else 0.0,
+        )
 
 
 class Market:
@@ -72,6 +97,7 @@ class DawnReader:
         self._profits, self._first_balance = world._profits[me], world.initial_balances[me]
         self._earned: Any = 0
         self._n_earned = 0
+        self._profit: Any = 0.0
         self._tables: tuple[dict[int, dict[str, Any]], ...] = (
             awi._future_supplies,
             awi._future_sales,
@@ -97,6 +123,7 @@ class DawnReader:
         for profit in self._profits[self._n_earned :]:  # all in their order, as the simulator adds them every time
             self._earned += profit
             self._n_earned += 1
+            self._profit = profit
         supplies, sales, supplies_cost, sales_cost = self._tables
         return Dawn(
             step,
@@ -115,6 +142,13 @@ class DawnReader:
             _ahead(sales, step) if sales else _NONE_AHEAD,
             _ahead(supplies_cost, step) if supplies_cost else _NONE_AHEAD,
             _ahead(sales_cost, step) if sales_cost else _NONE_AHEAD,
+            world._productivity[me],
+            world._shortfall_penalty[me],
+            world._shortfall_quantity[me],
+            world._storage_cost[me],
+            world._disposal_cost[me],
+            self._n_earned,
+            self._profit,
         )
 
     def state(self, dawn: Dawn, offers: OffersSnapshot) -> DayState:

@@ -1,6 +1,6 @@
 """`LogWriter`: a recorder's notes, written out as the log's entries.
 
-Notes are one flat list: a `Kind`, then the values it needs, then the next kind. So a note makes no object that the
+Notes are one flat list: a `Kind`, then five values for it, then the next kind. So a note makes no object that the
 garbage collector would have to look at, and a world of ten thousand notes leaves nothing behind but the list. They are
 written in the order they were taken, all at once, when somebody asks for the entries.
 """
@@ -8,9 +8,8 @@ written in the order they were taken, all at once, when somebody asks for the en
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from copy import copy
-from itertools import islice
 from typing import Any
 
 from msgspec import Struct
@@ -40,8 +39,9 @@ from echelon.hrl_xf.schema import (
     SeenOffer,
 )
 
-Kind = tuple[Callable[..., None], int]
-"""Which method of `LogWriter` writes a note, and how many values it takes."""
+Kind = Callable[..., None]
+"""Which method of `LogWriter` writes a note; of the values it takes the first few."""
+WIDTH = 6
 
 REJECT, ACCEPT = ResponseType.REJECT_OFFER, ResponseType.ACCEPT_OFFER
 _NOT_YET = (ResponseType.WAIT, ResponseType.NO_RESPONSE)
@@ -85,6 +85,20 @@ def kept(outcome: Any) -> Any:
     return outcome if outcome is None or type(outcome) is tuple else copy(outcome)
 
 
+def _contract_event(contract: Any, me: str) -> ContractEvent:
+    annotation, agreement = contract.annotation, contract.agreement
+    role: Role = "buyer" if annotation["buyer"] == me else "seller"
+    return ContractEvent(
+        annotation["seller" if role == "buyer" else "buyer"],
+        role,
+        int(agreement["quantity"]),
+        int(agreement["time"]),
+        float(agreement["unit_price"]),
+        contract.signed_at,
+        contract.mechanism_id is None,
+    )
+
+
 class LogWriter:
     """Writes one agent's notes; `entries` is what has been written."""
 
@@ -97,6 +111,7 @@ class LogWriter:
         self.failures = 0
         self.first_failure = ""
         self._me = ""
+        self._reader: DawnReader
         self._otherwise: Asked = otherwise
         self._day = -1
         self._rounds = 0
@@ -105,13 +120,13 @@ class LogWriter:
         self._calls = 0
         self._deals_today = 0
         self._due: dict[int, list[ContractEvent]] = {}
+        self._executed = (0, 0)
 
     def write(self, notes: list[Any]) -> None:
         """Write notes out. One that cannot be written is counted; the others are not touched by it."""
-        values = iter(notes)
-        for method, n_values in values:
+        for method, a, b, c, d, e in _rows(notes, WIDTH):
             try:
-                method(self, *islice(values, n_values))
+                method(self, a, b, c, d, e)
             except Exception:  # noqa: BLE001 - a log with a gap that it admits is better than none
                 self.count_failure()
 
@@ -122,24 +137,24 @@ class LogWriter:
 
     # -- the day's frame --
 
-    def began(self, me: str, entry: Entry) -> None:
-        self._me = me
+    def began(self, me: str, reader: DawnReader, entry: Entry, *_: None) -> None:
+        self._me, self._reader = me, reader
         self.entries.append(entry)
 
-    def dawned(
-        self, reader: DawnReader, dawn: Dawn, rounds: int, suppliers: Sequence[str], consumers: Sequence[str]
-    ) -> None:
-        """The agent's state at dawn, with yesterday's offers, which were noted before it."""
-        state = reader.state(dawn, OffersSnapshot(self._seen["buyer"], self._seen["seller"]))
+    def dawned(self, dawn: Dawn, rounds: int, suppliers: tuple[str, ...], consumers: tuple[str, ...], *_: None) -> None:
+        """The agent's state at dawn, with yesterday's offers, which were noted before it; it closes yesterday."""
+        if self._day >= 0:
+            self.closed(dawn)
+        state = self._reader.state(dawn, OffersSnapshot(self._seen["buyer"], self._seen["seller"]))
         self._seen = {"buyer": [], "seller": []}
         self._day = day = state.current_step
         self.entries.append(DailyStatusEntry(day=day, data=state))
         self._threads = threads = {}
         self._rounds, self._calls, self._deals_today = rounds, 0, 0
         if suppliers:
-            issues, head, tail = self._issues("buyer", state.buy_issues), f"{day:03d}_", f"_{self._me}"
+            issues, head, tail = self._issues("buyer", state.buy_issues), f"{day:03d}", self._me
             for partner in suppliers:
-                threads[partner] = Thread("buyer", issues, head + partner + tail)
+                threads[partner] = Thread("buyer", issues, f"{head}_{partner}_{tail}")
         if consumers:
             issues, head = self._issues("seller", state.sell_issues), f"{day:03d}_{self._me}_"
             for partner in consumers:
@@ -150,18 +165,22 @@ class LogWriter:
             raise ValueError(f"there are negotiations as {role} on day {self._day}, but no issues to negotiate")
         return issues
 
-    def signed(self, event: ContractEvent, stands: bool) -> None:
+    def signed(self, contract: Any, stands: bool, *_: None) -> None:
         """A contract; one that does not stand will not be executed."""
+        event = _contract_event(contract, self._me)
         self.entries.append(ContractSignedEntry(day=self._day, data=event))
         if stands:
             self._due.setdefault(event.time, []).append(event)
 
-    def executed(self) -> None:
-        """What is due today."""
+    def executed(self, inputs: Any, outputs: Any, *_: None) -> None:
+        """What is due today, and the pieces that came in and went out."""
+        self._executed = (int(inputs), int(outputs))
         for event in self._due.pop(self._day, ()):
             self.entries.append(ContractExecutedEntry(day=self._day, data=event))
 
-    def closed(self, day: DayClosed) -> None:
+    def closed(self, dawn: Dawn, *_: None) -> None:
+        """The day, as the next dawn shows it."""
+        day = dawn.closing(self._day, *self._executed)
         self.closed_days.append(day)
         self.entries.append(DayClosedEntry(day=self._day, data=day))
 
@@ -197,9 +216,9 @@ class LogWriter:
         self.entries.append(DecisionEntry(day=self._day, data=decision))
         return decision
 
-    def opened(self, round_: int, time: float, made: list[Any]) -> None:
-        """The agent's `first_proposals`, in the round of the negotiation that asked: partner, outcome, partner, …"""
-        for partner, outcome in _rows(made, 2):
+    def opened(self, round_: int, time: float, made: dict[str, Any], *_: None) -> None:
+        """The agent's `first_proposals`, in the round of the negotiation that asked."""
+        for partner, outcome in made.items():
             thread = self._threads.get(partner)
             if thread is not None and thread.open:
                 counter = None if outcome is None else _offer(outcome)
@@ -207,7 +226,7 @@ class LogWriter:
                 thread.pending = self._decide("first_proposals", partner, thread, round_, time, None, answer, counter)
         self._calls += 1
 
-    def answered(self, round_: int, time: float, seen: list[Any], given: list[Any]) -> None:
+    def answered(self, round_: int, time: float, seen: list[Any], given: list[Any], *_: None) -> None:
         """The agent's `counter_all`: partner, offer, round, time, … and what it gave: partner, response, outcome, …
 
         Everything in sight was answered: what was given, and by silence every other open thread (END). A thread that
@@ -221,17 +240,17 @@ class LogWriter:
             if offer is not None and partner in threads:
                 self._remember(threads[partner].role, offer, its_round)
         answers = {partner: (response, outcome) for partner, response, outcome in _rows(given, 3)}
+        unseen = (None, round_, time)
         for partner, thread in threads.items():
-            if not thread.open:
-                continue
-            offer, its_round, its_time = tables.get(partner, (None, round_, time))
-            response, outcome = answers.get(partner, _SILENCE)
-            answer = _answer(response, outcome, offer)
-            if answer is not None:
-                counter = _offer(outcome) if answer == "REJECT" else None
-                thread.pending = self._decide(
-                    "counter_all", partner, thread, its_round, its_time, offer, answer, counter
-                )
+            if thread.open:
+                offer, its_round, its_time = tables.get(partner, unseen)
+                response, outcome = answers.get(partner, _SILENCE)
+                answer = _answer(response, outcome, offer)
+                if answer is not None:
+                    counter = _offer(outcome) if answer == "REJECT" else None
+                    thread.pending = self._decide(
+                        "counter_all", partner, thread, its_round, its_time, offer, answer, counter
+                    )
         self._calls += 1
 
     def _remember(self, role: Role, offer: Offer, round_: int) -> None:
@@ -273,17 +292,16 @@ class LogWriter:
 
     # -- results of negotiations --
 
-    def agreed(self, buyer: str, seller: str, quantity: Any, time: Any, price: Any, round_: int) -> None:
+    def agreed(self, buyer: str, seller: str, deal: tuple[Any, Any, Any], round_: int, *_: None) -> None:
         partner = seller if buyer == self._me else buyer
         thread = self._threads[partner]
         thread.open = False
-        deal = (int(quantity), int(time), int(price))
-        data = NegotiationSuccess(thread.mechanism_id, partner, thread.role, deal, round_)
+        data = NegotiationSuccess(thread.mechanism_id, partner, thread.role, _offer(deal), round_)
         self.entries.append(NegotiationSuccessEntry(day=self._day, data=data))
         self._deals_today += 1
         self.deals += 1
 
-    def failed(self, buyer: str, seller: str, round_: int, timedout: Any) -> None:
+    def failed(self, buyer: str, seller: str, round_: int, timedout: Any, *_: None) -> None:
         partner = seller if buyer == self._me else buyer
         thread = self._threads[partner]
         thread.open = False
@@ -291,12 +309,8 @@ class LogWriter:
         self.entries.append(NegotiationFailureEntry(day=self._day, data=data))
 
 
-def _kind(method: Callable[..., None]) -> Kind:
-    return method, method.__code__.co_argcount - 1
-
-
-BEGAN, DAWNED, CLOSED = _kind(LogWriter.began), _kind(LogWriter.dawned), _kind(LogWriter.closed)
-SIGNED, EXECUTED = _kind(LogWriter.signed), _kind(LogWriter.executed)
-OPENED, ANSWERED = _kind(LogWriter.opened), _kind(LogWriter.answered)
-RESPONDED, PROPOSED = _kind(LogWriter.responded), _kind(LogWriter.proposed)
-AGREED, FAILED = _kind(LogWriter.agreed), _kind(LogWriter.failed)
+BEGAN, DAWNED, CLOSED = LogWriter.began, LogWriter.dawned, LogWriter.closed
+SIGNED, EXECUTED = LogWriter.signed, LogWriter.executed
+OPENED, ANSWERED = LogWriter.opened, LogWriter.answered
+RESPONDED, PROPOSED = LogWriter.responded, LogWriter.proposed
+AGREED, FAILED = LogWriter.agreed, LogWriter.failed

@@ -1,7 +1,8 @@
 """What a tracked agent saw and did. One recorder an agent a world.
 
 While the world plays, a recorder only takes notes (see `log_writer`): between an agent's own work every step of Python
-costs several times what it costs in a loop. A note holds what may change later as it was when the note was taken.
+costs several times what it costs in a loop. A note holds what may change later as it was when the note was taken; a
+signed contract changes only in what becomes of it, so it is noted itself, with whether it stands.
 """
 
 from __future__ import annotations
@@ -27,11 +28,8 @@ from echelon.hrl_xf.schema import (
     AgentInitializedEntry,
     AgentLog,
     Asked,
-    ContractEvent,
-    DayClosed,
     Entry,
     LogStats,
-    Role,
 )
 
 _SERIES = ("balance", "inventory_input", "inventory_output", "profit", "productivity")
@@ -49,13 +47,11 @@ class Recorder:
         self._writer = LogWriter(otherwise)
         self._market = market
         self._day = -1
-        self._awi: Any = None
         self._world: Any = None
         self._me = ""
         self._rounds = 0
         self._partners: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
         self._reader: DawnReader
-        self._executed = (0, 0)
         self._contracts_seen = 0
         # Agents call their own methods: only the outermost call is a question, or a decision.
         self.asking_state: Any = None
@@ -79,8 +75,6 @@ class Recorder:
         if self._day < 0:
             self._begin(agent)
         dawn = self._reader.look()
-        if self._day >= 0:
-            self._close_day(dawn.balance, dawn.inputs, dawn.outputs)
         self._day = dawn.step
         details = self._world._agent_negotiations.get(self._me, _NO_NEGOTIATIONS)
         buy, sell = details["buy"], details["sell"]
@@ -89,49 +83,31 @@ class Recorder:
         partners = (tuple(buy), tuple(sell))
         if partners != self._partners:  # nearly always yesterday's
             self._partners = partners
-        self.notes.extend((DAWNED, self._reader, dawn, self._rounds, *self._partners))
+        self.notes.extend((DAWNED, dawn, self._rounds, *self._partners, None))
 
     def _begin(self, agent: Any) -> None:
         awi = agent.awi
-        self._awi, self._world, self._me = awi, awi._world, awi.agent.id
+        self._world, self._me = awi._world, awi.agent.id
         self._reader = DawnReader(awi, self._market or Market(awi._world))
         entry = AgentInitializedEntry(day=awi.current_step, data=_initialized(agent, awi))
-        self.notes.extend((BEGAN, self._me, entry))
+        self.notes.extend((BEGAN, self._me, self._reader, entry, None, None))
 
     def dusk(self) -> None:
         world, me = self._world, self._me
-        self._executed = (int(world._input_quantity[me]), int(world._output_quantity[me]))
         contracts = world.agent_contracts[me]
         for contract in contracts[self._contracts_seen :]:
-            self.notes.extend((SIGNED, _contract_event(contract, me), contract.nullified_at < 0))
+            self.notes.extend((SIGNED, contract, contract.nullified_at < 0, None, None, None))
         self._contracts_seen = len(contracts)
-        self.notes.append(EXECUTED)
-
-    def _close_day(self, balance: float, inventory_input: int, inventory_output: int) -> None:
-        world, me = self._world, self._me
-        profits = world._profits[me]
-        closed = DayClosed(
-            balance,
-            inventory_input,
-            inventory_output,
-            *self._executed,
-            float(world._productivity[me]),
-            float(world._shortfall_penalty[me]),
-            int(world._shortfall_quantity[me]),
-            float(world._storage_cost[me]),
-            float(world._disposal_cost[me]),
-            float(profits[-1]) if len(profits) > self._day else 0.0,
-        )
-        self.notes.extend((CLOSED, closed))
+        self.notes.extend((EXECUTED, world._input_quantity[me], world._output_quantity[me], None, None, None))
 
     # -- decisions about all threads at once --
 
     def opened(self, proposals: Any) -> None:
-        made: list[Any] = []
-        asking = self.asking_state
-        for partner, outcome in (proposals or {}).items():
-            made += (partner, outcome if type(outcome) is tuple else kept(outcome))
-        self.notes.extend((OPENED, asking.step, asking.relative_time, made))
+        asking, made = self.asking_state, dict(proposals or ())
+        for partner, outcome in made.items():
+            if type(outcome) is not tuple:
+                made[partner] = kept(outcome)
+        self.notes.extend((OPENED, asking.step, asking.relative_time, made, None, None))
 
     def answered(self, offers: Any, states: Any, responses: Any) -> None:
         seen: list[Any] = []
@@ -147,16 +123,14 @@ class Recorder:
             if given is not None:
                 outcome = given.outcome
                 answers += (partner, given.response, outcome if type(outcome) is tuple else kept(outcome))
-        self.notes.extend((ANSWERED, asking.step, asking.relative_time, seen, answers))
+        self.notes.extend((ANSWERED, asking.step, asking.relative_time, seen, answers, None))
 
     # -- the log --
 
     def finish(self, agent: Any, *, world_id: str, config_id: str, seed: int) -> AgentLog:
         """Close the last day and hand over the whole log; call it once, after the world has ended."""
         if self._day >= 0:
-            awi = self._awi
-            balance, (inputs, outputs) = awi.current_balance, awi.current_inventory
-            self._close_day(float(balance), int(inputs), int(outputs))
+            self.notes.extend((CLOSED, self._reader.look(), None, None, None, None))
         entries, writer = self.entries, self._writer
         closed, answers = writer.closed_days, writer.answers
         score = closed[-1].balance / self._reader.initial_balance if closed and self._reader.initial_balance else 0.0
@@ -198,18 +172,4 @@ def _initialized(agent: Any, awi: Any) -> AgentInitialized:
         agent_type_raw_full=f"{raw.__module__}.{raw.__qualname__}",
         agent_type_base=base.__name__,
         agent_type_base_full=f"{base.__module__}.{base.__qualname__}",
-    )
-
-
-def _contract_event(contract: Any, me: str) -> ContractEvent:
-    annotation, agreement = contract.annotation, contract.agreement
-    role: Role = "buyer" if annotation["buyer"] == me else "seller"
-    return ContractEvent(
-        annotation["seller" if role == "buyer" else "buyer"],
-        role,
-        int(agreement["quantity"]),
-        int(agreement["time"]),
-        float(agreement["unit_price"]),
-        contract.signed_at,
-        exogenous=contract.mechanism_id is None,
     )

@@ -19,6 +19,7 @@ from weakref import getweakrefcount
 
 from negmas import ResponseType
 from negmas.sao import SAOSyncController
+from scml.oneshot.agent import OneShotAgent
 
 from echelon.hrl_xf.dawn_reader import Market
 from echelon.hrl_xf.derived_classes import base_of, derived_name
@@ -41,6 +42,7 @@ def _days_and_results(cls: type[Any]) -> Methods:
     """`cls`'s own methods, recording when a day begins and ends and how a negotiation ends."""
     own_before_step, own_step = cls.before_step, cls.step
     own_success, own_failure = cls.on_negotiation_success, cls.on_negotiation_failure
+    hears_failure = own_failure is not OneShotAgent.on_negotiation_failure  # which is empty
 
     def before_step(self: Any) -> None:
         recorder = self.echelon_recorder
@@ -62,9 +64,8 @@ def _days_and_results(cls: type[Any]) -> Methods:
         recorder = self.echelon_recorder
         try:
             sides, deal, round_ = contract.annotation, contract.agreement, contract.mechanism_state.step
-            recorder.notes.extend(
-                (AGREED, sides["buyer"], sides["seller"], deal["quantity"], deal["time"], deal["unit_price"], round_)
-            )
+            offer = (deal["quantity"], deal["time"], deal["unit_price"])
+            recorder.notes.extend((AGREED, sides["buyer"], sides["seller"], offer, round_, None))
         except Exception:  # noqa: BLE001 - as above
             recorder.count_failure()
         own_success(self, contract, mechanism)
@@ -72,10 +73,11 @@ def _days_and_results(cls: type[Any]) -> Methods:
     def on_negotiation_failure(self: Any, partners: Any, annotation: Any, mechanism: Any, state: Any) -> None:
         recorder = self.echelon_recorder
         try:
-            recorder.notes.extend((FAILED, annotation["buyer"], annotation["seller"], state.step, state.timedout))
+            recorder.notes.extend((FAILED, annotation["buyer"], annotation["seller"], state.step, state.timedout, None))
         except Exception:  # noqa: BLE001 - as above
             recorder.count_failure()
-        own_failure(self, partners, annotation, mechanism, state)
+        if hears_failure:
+            own_failure(self, partners, annotation, mechanism, state)
 
     return _by_name(before_step, step, on_negotiation_success, on_negotiation_failure)
 

@@ -78,15 +78,14 @@ def _module_owners(agent_types: Iterable[str]) -> Iterator[str]:
             yield f"{base.__module__}.{base.__qualname__}"
 
 
-def logs_of(world: Any, planned: PlannedWorld) -> list[AgentLog]:
-    """The logs of all tracked agents of an ended world."""
-    logs = []
+def logs_of(world: Any, planned: PlannedWorld) -> Iterator[AgentLog]:
+    """The logs of all tracked agents of an ended world, each made when it is asked for: it is encoded while the caches
+    hold it."""
     for adapter in world.non_system_agents:
         agent = adapter.adapted_object
         if isinstance(agent, tracker.TrackedAgent):
             recorder, config_id = agent.echelon_recorder, planned.config_id
-            logs.append(recorder.finish(agent, world_id=planned.world_id, config_id=config_id, seed=planned.seed))
-    return logs
+            yield recorder.finish(agent, world_id=planned.world_id, config_id=config_id, seed=planned.seed)
 
 
 def result_path(output_dir: Path, index: int) -> Path:
@@ -101,9 +100,13 @@ def play_and_save(planned: PlannedWorld, output_dir: Path, track: tuple[str, ...
     """Play a world and write its logs and, last of all, its result."""
     started = time.perf_counter()
     world = play(planned, track)
-    logs = logs_of(world, planned)
-    files, size = write_logs(logs, output_dir / LOGS, compress)
-    result = result_of(world, planned, files, size, sum(log.stats.tracker_failures for log in logs), started)
+    files, size, failures = [], 0, 0
+    for log in logs_of(world, planned):
+        name, n_bytes = write_log(log, output_dir / LOGS, compress)
+        files.append(name)
+        size += n_bytes
+        failures += log.stats.tracker_failures
+    result = result_of(world, planned, files, size, failures, started)
     raise_if_late()
     write_atomic(result_path(output_dir, planned.index), msgspec.json.encode(result))
     return result
@@ -115,18 +118,20 @@ def seat_name(agent_id: str, world_id: str) -> str:
     return f"{agent}_world_{world_id}"
 
 
+def write_log(log: AgentLog, folder: Path, compress: bool) -> tuple[str, int]:
+    """Write a log; its name and the bytes it takes."""
+    raw = encode_log(log)
+    name = f"agent_{seat_name(log.agent_id, log.world_id)}.json"
+    if compress:
+        name, raw = name + ".gz", gzip.compress(raw, compresslevel=6, mtime=0)
+    write_atomic(folder / name, raw)
+    return name, len(raw)
+
+
 def write_logs(logs: list[AgentLog], folder: Path, compress: bool) -> tuple[list[str], int]:
     """Write the logs; their names and the bytes they take."""
-    files, size = [], 0
-    for log in logs:
-        raw = encode_log(log)
-        name = f"agent_{seat_name(log.agent_id, log.world_id)}.json"
-        if compress:
-            name, raw = name + ".gz", gzip.compress(raw, compresslevel=6, mtime=0)
-        write_atomic(folder / name, raw)
-        files.append(name)
-        size += len(raw)
-    return files, size
+    written = [write_log(log, folder, compress) for log in logs]
+    return [name for name, _ in written], sum(size for _, size in written)
 
 
 def result_of(
