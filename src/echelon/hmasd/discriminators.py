@@ -12,6 +12,8 @@ from torch import Tensor
 from echelon.hmasd.config import HMASDConfig
 from echelon.hmasd.networks import IndividualDiscriminator, TeamDiscriminator, uniform_log
 from echelon.onpolicy.batch import Array, RolloutBatch
+from echelon.onpolicy.distributions import MaskedCategorical
+from echelon.onpolicy.gradients import Gradients
 from echelon.onpolicy.optimizer import JointAdam
 from echelon.onpolicy.ppo import under
 
@@ -91,22 +93,32 @@ class Discriminators:
         rewards = self.rewards(batch)
         return replace(batch, reward=rewards.total), rewards
 
+    @torch.no_grad()
     def update(self, batch: RolloutBatch) -> DiscriminatorStats:
         """Learn from this round alone: a longer memory would hold skills that mean something else by now."""
         data = SkillData.of(batch)
         seen = self.individual.joined(data.observation, data.its_team_skill)
         first: DiscriminatorStats | None = None
+        parts = (
+            (self.team.logits, data.state, data.team_skill),
+            (self.individual.logits, seen, data.agent_skill),
+        )
         for _ in range(self.config.discriminator_epochs):
-            team, own = self.team(data.state), self.individual.of_joined(seen)
-            loss = torch.nn.functional.nll_loss(team, data.team_skill)
-            loss = loss + torch.nn.functional.nll_loss(own, data.agent_skill)
             self.optimizer.zero_grad()
-            loss.backward()  # type: ignore[no-untyped-call]
+            into, losses, right = Gradients(), [], []
+            for logits, inputs, truth in parts:
+                guess, back = logits.run(inputs, input_gradient=False)
+                choice = MaskedCategorical(guess)
+                log_prob, _, back_choice = choice.score(truth)
+                each = torch.full_like(log_prob, -1 / len(truth))
+                back(into, *back_choice(each, torch.zeros_like(each)))
+                losses.append(-log_prob.mean())
+                right.append(choice)
+            into.give(self.optimizer.parameters)
             self.optimizer.step()
             if first is None:
-                first = DiscriminatorStats(
-                    float(loss.detach()), _accuracy(team, data.team_skill), _accuracy(own, data.agent_skill)
-                )
+                accuracy = [float((c.mode() == truth).float().mean()) for c, (_, _, truth) in zip(right, parts, strict=True)]
+                first = DiscriminatorStats(float(sum(losses)), *accuracy)
         assert first is not None  # discriminator_epochs is at least 1
         return first
 
@@ -122,6 +134,3 @@ class Discriminators:
         self.individual.load_state_dict(under(state, "individual."))
         self.optimizer.load_state_dict(under(state, "optimizer."))
 
-
-def _accuracy(log_probs: Tensor, truth: Tensor) -> float:
-    return float((log_probs.detach().argmax(-1) == truth).float().mean())

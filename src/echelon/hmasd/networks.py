@@ -13,7 +13,8 @@ world does depends on its own stream only. None is the greedy choice.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -30,10 +31,17 @@ from echelon.hmasd.attention import (
     orthogonal,
 )
 from echelon.hmasd.sizes import Sizes
+from echelon.onpolicy.chain import Back, Chain, rows_gradient
 from echelon.onpolicy.chunks import Chunks
-from echelon.onpolicy.distributions import MaskedCategorical, SquashedNormal, invert
+from echelon.onpolicy.distributions import MaskedCategorical, SquashedNormal, invert, log_softmax
+from echelon.onpolicy.gradients import BackAll, Gradients, Outputs, with_gradient
 from echelon.onpolicy.loss import Evaluation
-from echelon.onpolicy.recurrent import run_gru
+from echelon.onpolicy.recurrent import gru_with_back
+
+
+Block = TypeVar("Block", EncoderBlock, DecoderBlock)
+BackEncode = Callable[[Gradients, Tensor, Tensor], None]
+"""(into, gradients of the tokens and of their values)."""
 
 
 class SkillCoordinator(nn.Module):
@@ -56,56 +64,113 @@ class SkillCoordinator(nn.Module):
         self.team_head, self.agent_head = head(width, sizes.team_skills), head(width, sizes.agent_skills)
         nn.init.normal_(self.start, std=0.5)
         self._later = later_tokens(sizes.agents + 1)
+        self._embed = Chain(self.embed_state), Chain(self.embed_observation)
+        self._embedded, self._chosen = Chain(nn.GELU(), self.embed_norm), Chain(self.choice_norm)
+        self._values = Chain(self.value_state), Chain(self.value_observation)
+        self._heads = Chain(self.team_head), Chain(self.agent_head)
 
-    def encode(self, state: Tensor, observation: Tensor) -> tuple[Tensor, Tensor]:
-        """Tokens (n + 1, M, H) and the value of each (M, n + 1), from s (M, S) and o (M, n, F)."""
-        tokens = torch.cat([self.embed_state(state).unsqueeze(0), self.embed_observation(observation.transpose(0, 1))])
-        x = self.embed_norm(functional.gelu(tokens))
-        for block in self.encoder:
-            x = block(x)
-        value = torch.cat([self.value_state(x[:1]), self.value_observation(x[1:])]).squeeze(-1)
-        return x, value.T
+    def encode(self, state: Tensor, observation: Tensor) -> tuple[Tensor, Tensor, BackEncode]:
+        """Tokens (n + 1, M, H) and the value of each (n + 1, M), from s (M, S) and o (M, n, F)."""
+        of_state, back_state = self._embed[0].run(state.unsqueeze(0), input_gradient=False)
+        of_others, back_others = self._embed[1].run(observation.transpose(0, 1), input_gradient=False)
+        x, back_embedded = self._embedded.run(torch.cat([of_state, of_others]))
+        backs = []
+        for block in self._blocks(EncoderBlock):
+            x, back_block = block.run(x)
+            backs.append(back_block)
+        values, back_values = _first_and_others(self._values, x)
+
+        def back(into: Gradients, d_encoded: Tensor, d_value: Tensor) -> None:
+            g = back_values(into, d_value[:1].unsqueeze(-1), d_value[1:].unsqueeze(-1)).add_(d_encoded)
+            for back_block in reversed(backs):
+                g = back_block(into, g)
+            g = back_embedded(into, g)
+            back_state(into, g[:1])
+            back_others(into, g[1:])
+
+        return x, torch.cat(values).squeeze(-1), back
 
     def evaluate(self, chunks: Chunks) -> Evaluation:
         """Log-probabilities of all n + 1 stored skills in one masked pass; a unit is a skill."""
+        return evaluated(self, chunks)
+
+    def score(self, chunks: Chunks) -> tuple[Evaluation, BackAll]:
+        """The same with its gradient."""
         state, observation = chunks.observation["state"][0], chunks.observation["observation"][0]
-        skills = chunks.action["skills"][0].T  # (n + 1, M)
-        encoded, value = self.encode(state, observation)
+        skills = chunks.action["skills"][0].T.contiguous()  # (n + 1, M)
+        encoded, value, back_encode = self.encode(state, observation)
         first = self.start.expand(1, skills.shape[1], -1)
-        x = self.choice_norm(torch.cat([first, self.embed_team(skills[:1]), self.embed_agent(skills[1:-1])]))
-        for block in self.decoder:
-            x = block(x, encoded, self._later)
-        team, agents = MaskedCategorical(self.team_head(x[:1])), MaskedCategorical(self.agent_head(x[1:]))
-        log_prob = torch.cat([team.log_prob(skills[:1]), agents.log_prob(skills[1:])]).T
-        entropy = torch.cat([team.entropy(), agents.entropy()]).T
-        return Evaluation(log_prob[None], entropy[None], value[None])
+        x, back_chosen = self._chosen.run(
+            torch.cat([first, self.embed_team(skills[:1]), self.embed_agent(skills[1:-1])])
+        )
+        backs = []
+        for block in self._blocks(DecoderBlock):
+            x, back_block = block.run(x, encoded, self._later)
+            backs.append(back_block)
+        logits, back_heads = _first_and_others(self._heads, x)
+        team, agents = (MaskedCategorical(part) for part in logits)
+        team_log_prob, team_entropy, back_team = team.score(skills[:1])
+        agents_log_prob, agents_entropy, back_agents = agents.score(skills[1:])
+
+        def back(into: Gradients, by_log_prob: Tensor, by_entropy: Tensor, by_value: Tensor) -> None:
+            by_log_prob, by_entropy = by_log_prob[0].T, by_entropy[0].T  # (n + 1, M)
+            g = back_heads(
+                into, *back_team(by_log_prob[:1], by_entropy[:1]), *back_agents(by_log_prob[1:], by_entropy[1:])
+            )
+            d_encoded = torch.zeros_like(encoded)
+            for back_block in reversed(backs):
+                g, d_block = back_block(into, g)
+                d_encoded += d_block
+            g = back_chosen(into, g)
+            into.add(self.start, g[0].sum(0))
+            into.add(self.embed_team.weight, rows_gradient(skills[:1, :, None], g[1], self.sizes.team_skills))
+            into.add(
+                self.embed_agent.weight,
+                rows_gradient(skills[1:-1, :, None], g[2:].flatten(0, 1), self.sizes.agent_skills),
+            )
+            back_encode(into, d_encoded, by_value[0].T)
+
+        log_prob, entropy = torch.cat([team_log_prob, agents_log_prob]), torch.cat([team_entropy, agents_entropy])
+        return Evaluation(log_prob.T[None], entropy.T[None], value.T[None]), back
 
     @torch.no_grad()
     def act(self, state: Tensor, observation: Tensor, uniform: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
         """Skills (B, n + 1), their log-probabilities and the values, chosen one after the other."""
-        encoded, value = self.encode(state, observation)
+        encoded, value, _ = self.encode(state, observation)
         caches: list[list[Cache | None]] = [[None, None] for _ in self.decoder]
         x = self.start.expand(1, len(state), -1)
         skills, log_probs = [], []
         for i in range(self.sizes.agents + 1):
-            x = self.choice_norm(x)
-            for block, cache in zip(self._decoder_blocks(), caches, strict=True):
+            x = self._chosen(x)
+            for block, cache in zip(self._blocks(DecoderBlock), caches, strict=True):
                 x = block.step(x, encoded[i : i + 1], cache)
-            choice = MaskedCategorical((self.team_head if i == 0 else self.agent_head)(x[0]))
+            choice = MaskedCategorical(self._heads[min(i, 1)](x[0]))
             chosen = choice.mode() if uniform is None else invert(choice.probs, uniform[:, i])
             skills.append(chosen)
             log_probs.append(choice.log_prob(chosen))
             x = (self.embed_team if i == 0 else self.embed_agent)(chosen).unsqueeze(0)
-        return torch.stack(skills, 1), torch.stack(log_probs, 1), value
+        return torch.stack(skills, 1), torch.stack(log_probs, 1), value.T
 
-    def _decoder_blocks(self) -> Iterator[DecoderBlock]:
-        return (block for block in self.decoder if isinstance(block, DecoderBlock))
+    def _blocks(self, kind: type[Block]) -> Iterator[Block]:
+        return (block for block in (*self.encoder, *self.decoder) if isinstance(block, kind))
 
     @torch.no_grad()
     def value(self, state: Tensor, observation: Tensor) -> Tensor:
         """V_h(s), V_h(o^1), ..., V_h(o^n), (B, n + 1)."""
-        value: Tensor = self.encode(state, observation)[1]
-        return value
+        return self.encode(state, observation)[1].T
+
+
+def _first_and_others(
+    chains: tuple[Chain, Chain], x: Tensor
+) -> tuple[tuple[Tensor, Tensor], Callable[[Gradients, Tensor, Tensor], Tensor]]:
+    """One chain for the first token and another for the rest, of (n + 1, M, H)."""
+    first, back_first = chains[0].run(x[:1])
+    others, back_others = chains[1].run(x[1:])
+
+    def back(into: Gradients, by_first: Tensor, by_others: Tensor) -> Tensor:
+        return torch.cat([back_first(into, by_first), back_others(into, by_others)])
+
+    return (first, others), back
 
 
 class Trunk(nn.Module):
@@ -131,13 +196,23 @@ class Trunk(nn.Module):
         self.norm_out = nn.LayerNorm(width)
         self.last = orthogonal(nn.Linear(width, width), HIDDEN_GAIN)
         self.outputs = orthogonal(nn.Linear(width, outputs), gain)
+        rows = [] if self.skills is None else [self.skills]
+        self._before = Chain(self.inputs, *rows, nn.ReLU(), self.norm_in, self.hidden, nn.ReLU())
+        self._after = Chain(self.norm_out, self.last, nn.ReLU(), self.outputs)
 
-    def forward(self, x: Tensor, skills: Tensor | None, memory: Tensor, reset: Tensor) -> tuple[Tensor, Tensor]:
-        """Outputs (L, M, ...) and the memory after the last step, from inputs (L, M, F), skills (L, M, j)."""
-        x = self._before(x, skills)
+    def run(self, x: Tensor, skills: Tensor | None, memory: Tensor, reset: Tensor) -> tuple[Tensor, Back]:
+        """Outputs (L, M, ...) of inputs (L, M, F) and skills (L, M, j); `back` gives no gradient of the inputs."""
+        x, back_before = self._before.run(x, skills, input_gradient=False)
+        back_gru = None
         if self.gru is not None:
-            x, memory = run_gru(self.gru, x, memory, reset)
-        return self._after(x), memory
+            x, back_gru = gru_with_back(self.gru, x, memory, reset)
+        x, back_after = self._after.run(x)
+
+        def back(into: Gradients, g: Tensor) -> Tensor:
+            g = back_after(into, g)
+            return back_before(into, g if back_gru is None else back_gru(into, g))
+
+        return x, back
 
     def step(self, x: Tensor, skills: Tensor | None, memory: Tensor) -> tuple[Tensor, Tensor]:
         """One step without gradients, (M, F) and (M, j); the caller has zeroed memory where an episode starts."""
@@ -145,18 +220,6 @@ class Trunk(nn.Module):
         if self.gru is not None:
             x = memory = torch.gru_cell(x, memory, *self.gru.parameters())
         return self._after(x), memory
-
-    def _before(self, x: Tensor, skills: Tensor | None) -> Tensor:
-        x = self.inputs(x)
-        if self.skills is not None and skills is not None:
-            for column in skills.unbind(-1):
-                x += self.skills(column)
-        hidden: Tensor = self.hidden(self.norm_in(x.relu_()))
-        return hidden.relu_()
-
-    def _after(self, x: Tensor) -> Tensor:
-        out: Tensor = self.outputs(self.last(self.norm_out(x)).relu_())
-        return out
 
 
 def _gru(width: int) -> nn.GRU:
@@ -190,6 +253,10 @@ class SkillDiscoverer(nn.Module):
 
     def evaluate(self, chunks: Chunks) -> Evaluation:
         """Score stored actions in sequence from the stored memories; a unit is an agent."""
+        return evaluated(self, chunks)
+
+    def score(self, chunks: Chunks) -> tuple[Evaluation, BackAll]:
+        """The same with its gradient."""
         seen, sizes = chunks.observation, self.sizes
         observation = seen["observation"]  # (L, M, n, F)
         length, pieces = observation.shape[:2]
@@ -197,14 +264,21 @@ class SkillDiscoverer(nn.Module):
         mine = None if skills is None else skills[:, :, 1:].reshape(length, -1, 1)
         reset = chunks.reset.repeat_interleave(sizes.agents, 1)
         memory = self._memory(chunks, "actor", pieces * sizes.agents)
-        out, _ = self.actor(observation.flatten(1, 2), mine, memory, reset)
+        out, back_actor = self.actor.run(observation.flatten(1, 2), mine, memory, reset)
         choice = self._choice(out.view(length, pieces, sizes.agents, -1), chunks.mask.get("action"))
-        value, _ = self.critic(
+        log_prob, entropy, back_choice = choice.score(chunks.action["action"])
+        value, back_critic = self.critic.run(
             seen["state"], self._critic_skills(skills), self._memory(chunks, "critic", pieces), chunks.reset
         )
-        return Evaluation(
-            choice.log_prob(chunks.action["action"]), choice.entropy(), value.expand(-1, -1, sizes.agents)
-        )
+
+        def back(into: Gradients, by_log_prob: Tensor, by_entropy: Tensor, by_value: Tensor) -> None:
+            by_out, *by_log_std = back_choice(by_log_prob, by_entropy)
+            if self.log_std is not None:
+                into.add(self.log_std, *by_log_std)
+            back_actor(into, by_out)
+            back_critic(into, by_value if value.shape[-1] > 1 else by_value.sum(-1, keepdim=True))
+
+        return Evaluation(log_prob, entropy, value.expand(-1, -1, sizes.agents)), back
 
     @torch.no_grad()
     def act(
@@ -259,12 +333,22 @@ class SkillDiscoverer(nn.Module):
         return chunks.state[name].reshape(rows, -1)
 
 
+def evaluated(policy: SkillCoordinator | SkillDiscoverer, chunks: Chunks) -> Evaluation:
+    """What `score` gives, for autograd."""
+
+    def run() -> tuple[Outputs, BackAll]:
+        now, back = policy.score(chunks)
+        return (now.log_prob, now.entropy, now.value), back
+
+    return Evaluation(*with_gradient(run, list(policy.parameters())))
+
+
 def _classifier(inputs: int, width: int, classes: int) -> nn.Sequential:
     return nn.Sequential(
         orthogonal(nn.Linear(inputs, width), HIDDEN_GAIN),
-        nn.ReLU(inplace=True),
+        nn.ReLU(),
         orthogonal(nn.Linear(width, width), HIDDEN_GAIN),
-        nn.ReLU(inplace=True),
+        nn.ReLU(),
         orthogonal(nn.Linear(width, classes), OUTPUT_GAIN),
     )
 
@@ -275,10 +359,11 @@ class TeamDiscriminator(nn.Module):
     def __init__(self, sizes: Sizes) -> None:
         super().__init__()
         self.layers = _classifier(sizes.state, sizes.hidden, sizes.team_skills)
+        self.logits = Chain(self.layers)
 
     def forward(self, state: Tensor) -> Tensor:  # (..., S) -> (..., n_Z)
         """Log-probabilities of every team skill."""
-        return functional.log_softmax(self.layers(state), -1)
+        return log_softmax(self.layers(state))
 
 
 class IndividualDiscriminator(nn.Module):
@@ -288,19 +373,16 @@ class IndividualDiscriminator(nn.Module):
         super().__init__()
         self.team_skills = sizes.team_skills
         self.layers = _classifier(sizes.obs + sizes.team_skills, sizes.hidden, sizes.agent_skills)
+        self.logits = Chain(self.layers)
 
     def forward(self, observation: Tensor, team_skill: Tensor) -> Tensor:  # (..., F), (...) -> (..., n_z)
         """Log-probabilities of every agent skill."""
-        return self.of_joined(self.joined(observation, team_skill))
+        return log_softmax(self.layers(self.joined(observation, team_skill)))
 
     def joined(self, observation: Tensor, team_skill: Tensor) -> Tensor:
         """Both inputs as one, (..., F + n_Z): to be made once where the same data is looked at many times."""
         known = functional.one_hot(team_skill, self.team_skills).to(observation.dtype)
         return torch.cat([observation, known], -1)
-
-    def of_joined(self, joined: Tensor) -> Tensor:
-        """Log-probabilities from `joined` inputs."""
-        return functional.log_softmax(self.layers(joined), -1)
 
 
 def uniform_log(skills: int) -> float:
