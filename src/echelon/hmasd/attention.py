@@ -1,6 +1,6 @@
 """Blocks of the skill coordinator: attention over a handful of tokens, in full and token by token.
 
-Token by token (acting) each block keeps the keys and values of earlier tokens, so a new token costs one row.
+Token by token (acting) `DecoderSteps` keeps the keys and values of earlier tokens, so a new token costs one row.
 """
 
 from __future__ import annotations
@@ -60,8 +60,6 @@ def features(x: Tensor, weight: Tensor, bias: Tensor, heads: int) -> Tensor:
 
 BackTwo = Callable[[Gradients, Tensor], tuple[Tensor, Tensor]]
 """(into, gradient of the output) -> gradients of two inputs."""
-Cache = tuple[Tensor, Tensor]
-"""Keys and values of the tokens so far, each (heads, width / heads, t, M)."""
 
 
 class Attention(nn.Module):
@@ -112,15 +110,12 @@ class Attention(nn.Module):
 
         return out.view(query.shape), back
 
-    def step(self, query: Tensor, stream: Tensor, cache: Cache | None) -> tuple[Tensor, Cache]:
-        """One more token, (1, M, W), which attends to itself and to those in the cache; without gradients."""
-        key, value = features(stream, self.key_value.weight, self.key_value.bias, self.heads)
-        if cache is not None:
-            key, value = torch.cat([cache[0], key], 2), torch.cat([cache[1], value], 2)
-        asked = features(query, self.query.weight, self.query.bias, self.heads)[0]  # (heads, d, 1, M)
-        weight = ((asked * key).sum(1, keepdim=True) * asked.shape[1] ** -0.5).softmax(2)  # (heads, 1, t, M)
+    def look(self, query: Tensor, asked: Tensor, kept: Tensor) -> Tensor:
+        """One token's query (M, W), projected (heads, d, 1, M), to the keys and values (2, heads, d, t, M) so far."""
+        key, value = kept
+        weight = (asked * key).sum(1, keepdim=True).mul_(asked.shape[1] ** -0.5).softmax(2)  # (heads, 1, t, M)
         seen = (weight * value).sum(2)  # (heads, d, M)
-        return query + self.out(seen.view(-1, seen.shape[-1]).T), (key, value)
+        return torch.addmm(query, seen.view(-1, len(query)).T, self.out.weight.T).add_(self.out.bias)
 
 
 def later_tokens(tokens: int) -> Tensor:
@@ -156,14 +151,14 @@ class DecoderBlock(nn.Module):
         super().__init__()
         self.own, self.cross, self.mlp = Attention(width, heads), Attention(width, heads), mlp(width)
         self.norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(3))
-        self._between, self._after = Chain(self.norms[0]), Chain(self.norms[1], self.mlp, self.norms[2])
+        self.between, self.after = Chain(self.norms[0]), Chain(self.norms[1], self.mlp, self.norms[2])
 
     def run(self, x: Tensor, encoded: Tensor, later: Tensor) -> tuple[Tensor, BackTwo]:  # (n + 1, M, W) both
         """All tokens, with the gradients of both."""
         seen, back_own = self.own.run(x, x, later)
-        stream, back_between = self._between.run(seen)
+        stream, back_between = self.between.run(seen)
         seen, back_cross = self.cross.run(encoded, stream, later)
-        out, back_after = self._after.run(seen)
+        out, back_after = self.after.run(seen)
 
         def back(into: Gradients, g: Tensor) -> tuple[Tensor, Tensor]:
             d_encoded, d_stream = back_cross(into, back_after(into, g))
@@ -172,8 +167,24 @@ class DecoderBlock(nn.Module):
 
         return out, back
 
-    def step(self, x: Tensor, encoded: Tensor, cache: list[Cache | None]) -> Tensor:  # (1, M, W) both
-        """One more token; `cache` holds what the two attentions keep and is brought up to date."""
-        seen, cache[0] = self.own.step(x, x, cache[0])
-        seen, cache[1] = self.cross.step(encoded, self._between(seen), cache[1])
-        return self._after(seen)
+
+class DecoderSteps:
+    """A decoder block token by token, without gradients; the next one is that which `encoded` (n + 1, M, W) has next."""
+
+    def __init__(self, block: DecoderBlock, encoded: Tensor) -> None:
+        own, cross = block.own, block.cross
+        self._block, self._encoded, self._next = block, encoded, 0
+        self._own = torch.cat([own.query.weight, own.key_value.weight]), torch.cat([own.query.bias, own.key_value.bias])
+        self._asked = features(encoded, cross.query.weight, cross.query.bias, cross.heads)[0]  # (heads, d, n + 1, M)
+        self._kept = encoded.new_empty(2, 2, *self._asked.shape)  # keys and values, of own and cross
+
+    def __call__(self, x: Tensor) -> Tensor:  # (M, W)
+        """The output for one more choice."""
+        block, i, (own, cross) = self._block, self._next, self._kept
+        self._next += 1
+        projected = features(x.unsqueeze(0), *self._own, block.own.heads)  # (3, heads, d, 1, M)
+        own[:, :, :, i : i + 1] = projected[1:]
+        stream = block.between(block.own.look(x, projected[0], own[:, :, :, : i + 1]))
+        layer = block.cross.key_value
+        cross[:, :, :, i : i + 1] = features(stream.unsqueeze(0), layer.weight, layer.bias, block.cross.heads)
+        return block.after(block.cross.look(self._encoded[i], self._asked[:, :, i : i + 1], cross[:, :, :, : i + 1]))

@@ -117,7 +117,9 @@ class Discriminators:
             into.give(self.optimizer.parameters)
             self.optimizer.step()
             if first is None:
-                accuracy = [float((c.mode() == truth).float().mean()) for c, (_, _, truth) in zip(right, parts, strict=True)]
+                accuracy = [
+                    float((c.mode() == truth).float().mean()) for c, (_, _, truth) in zip(right, parts, strict=True)
+                ]
                 first = DiscriminatorStats(float(sum(losses)), *accuracy)
         assert first is not None  # discriminator_epochs is at least 1
         return first
@@ -133,4 +135,3 @@ class Discriminators:
         self.team.load_state_dict(under(state, "team."))
         self.individual.load_state_dict(under(state, "individual."))
         self.optimizer.load_state_dict(under(state, "optimizer."))
-

@@ -23,8 +23,8 @@ from torch.nn import functional
 from echelon.hmasd.attention import (
     HIDDEN_GAIN,
     OUTPUT_GAIN,
-    Cache,
     DecoderBlock,
+    DecoderSteps,
     EncoderBlock,
     head,
     later_tokens,
@@ -137,18 +137,18 @@ class SkillCoordinator(nn.Module):
     def act(self, state: Tensor, observation: Tensor, uniform: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
         """Skills (B, n + 1), their log-probabilities and the values, chosen one after the other."""
         encoded, value, _ = self.encode(state, observation)
-        caches: list[list[Cache | None]] = [[None, None] for _ in self.decoder]
-        x = self.start.expand(1, len(state), -1)
+        blocks = [DecoderSteps(block, encoded) for block in self._blocks(DecoderBlock)]
+        x = self.start.expand(len(state), -1)
         skills, log_probs = [], []
         for i in range(self.sizes.agents + 1):
             x = self._chosen(x)
-            for block, cache in zip(self._blocks(DecoderBlock), caches, strict=True):
-                x = block.step(x, encoded[i : i + 1], cache)
-            choice = MaskedCategorical(self._heads[min(i, 1)](x[0]))
+            for step in blocks:
+                x = step(x)
+            choice = MaskedCategorical(self._heads[min(i, 1)](x))
             chosen = choice.mode() if uniform is None else invert(choice.probs, uniform[:, i])
             skills.append(chosen)
             log_probs.append(choice.log_prob(chosen))
-            x = (self.embed_team if i == 0 else self.embed_agent)(chosen).unsqueeze(0)
+            x = (self.embed_team if i == 0 else self.embed_agent)(chosen)
         return torch.stack(skills, 1), torch.stack(log_probs, 1), value.T
 
     def _blocks(self, kind: type[Block]) -> Iterator[Block]:

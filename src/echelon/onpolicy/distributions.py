@@ -244,7 +244,7 @@ class SquashedNormal:
 
     def action(self, stored: Tensor) -> Tensor:
         """The squashed action, inside [low, high]."""
-        return self.low + (self.high - self.low) * (torch.tanh(stored) + 1) / 2
+        return torch.tanh(stored).mul_((self.high - self.low) / 2).add_((self.high + self.low) / 2)
 
     def _log_slope(self, u: Tensor) -> Tensor:
         """log |da/du|."""

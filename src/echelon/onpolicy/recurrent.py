@@ -66,9 +66,7 @@ class _GRU(torch.autograd.Function):
         return dx if ctx.needs_input_grad[0] else None, None, None, *found
 
 
-def _forward(
-    x: Tensor, state: Tensor, reset: Tensor, w: Tensor, v: Tensor, b: Tensor, d: Tensor
-) -> tuple[Tensor, ...]:
+def _forward(x: Tensor, state: Tensor, reset: Tensor, w: Tensor, v: Tensor, b: Tensor, d: Tensor) -> tuple[Tensor, ...]:
     """What the gradient needs, the outputs last. With h the state before a step, zero where an episode starts, and
     gates in the order r, z, n:
 
