@@ -63,7 +63,7 @@ BackTwo = Callable[[Gradients, Tensor], tuple[Tensor, Tensor]]
 
 
 class Attention(nn.Module):
-    """query + softmax(Q K^T / sqrt(d)) V, by several heads, for very many very short sequences; tokens first, (t, M, W).
+    """query + softmax(Q K^T / sqrt(d)) V, by several heads, for many short sequences; tokens come first, (t, M, W).
 
     With a handful of tokens a matrix product for each sequence is nearly all overhead. Here the batch is the fastest
     axis, (heads, d, tokens, M), and a product is d (or t) multiplications of whole arrays.
@@ -169,7 +169,7 @@ class DecoderBlock(nn.Module):
 
 
 class DecoderSteps:
-    """A decoder block token by token, without gradients; the next one is that which `encoded` (n + 1, M, W) has next."""
+    """A decoder block token by token, without gradients, beside the encoded tokens (n + 1, M, W) in their order."""
 
     def __init__(self, block: DecoderBlock, encoded: Tensor) -> None:
         own, cross = block.own, block.cross

@@ -12,7 +12,8 @@ from torch import Tensor
 from echelon.hmasd.config import HMASDConfig
 from echelon.hmasd.networks import IndividualDiscriminator, TeamDiscriminator, uniform_log
 from echelon.onpolicy.batch import Array, RolloutBatch
-from echelon.onpolicy.distributions import MaskedCategorical
+from echelon.onpolicy.chain import Chain
+from echelon.onpolicy.distributions import log_softmax
 from echelon.onpolicy.gradients import Gradients
 from echelon.onpolicy.optimizer import JointAdam
 from echelon.onpolicy.ppo import under
@@ -99,28 +100,18 @@ class Discriminators:
         data = SkillData.of(batch)
         seen = self.individual.joined(data.observation, data.its_team_skill)
         first: DiscriminatorStats | None = None
-        parts = (
-            (self.team.logits, data.state, data.team_skill),
-            (self.individual.logits, seen, data.agent_skill),
-        )
+        parts = ((self.team.logits, data.state, data.team_skill), (self.individual.logits, seen, data.agent_skill))
         for _ in range(self.config.discriminator_epochs):
             self.optimizer.zero_grad()
-            into, losses, right = Gradients(), [], []
-            for logits, inputs, truth in parts:
-                guess, back = logits.run(inputs, input_gradient=False)
-                choice = MaskedCategorical(guess)
-                log_prob, _, back_choice = choice.score(truth)
-                each = torch.full_like(log_prob, -1 / len(truth))
-                back(into, *back_choice(each, torch.zeros_like(each)))
-                losses.append(-log_prob.mean())
-                right.append(choice)
+            into = Gradients()
+            found = [_learn(logits, inputs, truth, into) for logits, inputs, truth in parts]
             into.give(self.optimizer.parameters)
             self.optimizer.step()
             if first is None:
-                accuracy = [
-                    float((c.mode() == truth).float().mean()) for c, (_, _, truth) in zip(right, parts, strict=True)
-                ]
-                first = DiscriminatorStats(float(sum(losses)), *accuracy)
+                (team_loss, team_right), (own_loss, own_right) = found
+                first = DiscriminatorStats(
+                    float(team_loss + own_loss), float(team_right.float().mean()), float(own_right.float().mean())
+                )
         assert first is not None  # discriminator_epochs is at least 1
         return first
 
@@ -135,3 +126,13 @@ class Discriminators:
         self.team.load_state_dict(under(state, "team."))
         self.individual.load_state_dict(under(state, "individual."))
         self.optimizer.load_state_dict(under(state, "optimizer."))
+
+
+def _learn(logits: Chain, inputs: Tensor, truth: Tensor, into: Gradients) -> tuple[Tensor, Tensor]:
+    """-E log q(truth | inputs), whose gradient by the logits is (q - one-hot truth) / N; and which guesses are right."""
+    outputs, back = logits.run(inputs, input_gradient=False)
+    log_probs = log_softmax(outputs)  # (N, skills)
+    at = truth.unsqueeze(1)
+    gradient = log_probs.exp().div_(len(truth))
+    back(into, gradient.scatter_add_(1, at, gradient.new_tensor(-1 / len(truth)).expand(at.shape)))
+    return -log_probs.gather(1, at).mean(), log_probs.argmax(1) == truth

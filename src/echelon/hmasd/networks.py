@@ -38,7 +38,6 @@ from echelon.onpolicy.gradients import BackAll, Gradients, Outputs, with_gradien
 from echelon.onpolicy.loss import Evaluation
 from echelon.onpolicy.recurrent import gru_with_back
 
-
 Block = TypeVar("Block", EncoderBlock, DecoderBlock)
 BackEncode = Callable[[Gradients, Tensor, Tensor], None]
 """(into, gradients of the tokens and of their values)."""
