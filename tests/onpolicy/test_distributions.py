@@ -263,7 +263,7 @@ def test_the_written_gradient_of_a_squashed_normal_is_the_derived_one() -> None:
     by_log_prob, by_entropy = torch.randn(2, 5, 3, generator=_generator(1), dtype=torch.float64)
     log_prob, entropy, back = SquashedNormal(mean, log_std, -2.0, 1.0).score(stored)
     sources = [mean.clone().requires_grad_(), log_std.clone().requires_grad_()]
-    one = SquashedNormal(*sources, -2.0, 1.0)
+    one = SquashedNormal(sources[0], sources[1], -2.0, 1.0)
     torch.testing.assert_close(log_prob, one.log_prob(stored))
     torch.testing.assert_close(entropy, one.entropy())
     total = (one.log_prob(stored) * by_log_prob + one.entropy() * by_entropy).sum()

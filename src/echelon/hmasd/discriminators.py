@@ -129,7 +129,7 @@ class Discriminators:
 
 
 def _learn(logits: Chain, inputs: Tensor, truth: Tensor, into: Gradients) -> tuple[Tensor, Tensor]:
-    """-E log q(truth | inputs), whose gradient by the logits is (q - one-hot truth) / N; and which guesses are right."""
+    """-E log q(truth | inputs), whose gradient by the logits is (q - one-hot) / N; and which guesses are right."""
     outputs, back = logits.run(inputs, input_gradient=False)
     log_probs = log_softmax(outputs)  # (N, skills)
     at = truth.unsqueeze(1)

@@ -112,10 +112,7 @@ class MaskedCategorical:
 
 
 def log_softmax(logits: Tensor) -> Tensor:
-    """Logarithm of the softmax over the last axis; where no gradient is to be derived, with that axis the slowest.
-
-    A few choices of thousands of rows are so done many rows at a time.
-    """
+    """Over the last axis; of few choices for very many rows, many rows at a time, if no gradient is to be derived."""
     if logits.requires_grad or logits.numel() < 2048:
         return functional.log_softmax(logits, -1)
     columns = logits.movedim(-1, 0).contiguous()  # (K, ...)
@@ -212,8 +209,7 @@ class SquashedNormal:
 
     def entropy(self) -> Tensor:
         """Entropy of the squashed action, summed over its dimensions, (...)."""
-        slope: Tensor = _MeanLogSlope.apply(self.mean, self.std)  # type: ignore[no-untyped-call]
-        return self._entropy(slope)
+        return self._entropy(_MeanLogSlope.apply(self.mean, self.std))  # type: ignore[no-untyped-call]
 
     def _entropy(self, slope: Tensor) -> Tensor:
         constant = 0.5 * math.log(2 * math.pi * math.e) + math.log((self.high - self.low) / 2)

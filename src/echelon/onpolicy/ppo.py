@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from echelon.onpolicy.advantage import batch_gae
 from echelon.onpolicy.batch import Array, RolloutBatch, VersionError
 from echelon.onpolicy.chunks import Chunks, cut
-from echelon.onpolicy.gradients import BackAll, Gradients
+from echelon.onpolicy.gradients import BackAll, Gradients, Outputs, with_gradient
 from echelon.onpolicy.loss import Count, Evaluation, PPOLoss, ppo_loss
 from echelon.onpolicy.normalize import ValueNormalizer, normalize_advantage
 from echelon.onpolicy.optimizer import JointAdam, check_optimizers, clip_gradients
@@ -49,6 +49,16 @@ class WrittenPolicy(Policy, Protocol):
 
     def score(self, chunks: Chunks) -> tuple[Evaluation, BackAll]:
         """What `evaluate` gives, and `back` of its three parts."""
+
+
+def evaluated(policy: WrittenPolicy, chunks: Chunks) -> Evaluation:
+    """What `score` gives, for autograd: the `evaluate` of a written policy."""
+
+    def run() -> tuple[Outputs, BackAll]:
+        now, back = policy.score(chunks)
+        return (now.log_prob, now.entropy, now.value), back
+
+    return Evaluation(*with_gradient(run, [parameter for _, parameter in policy.named_parameters()]))
 
 
 @dataclass(frozen=True)
