@@ -6,23 +6,22 @@ import pytest
 import torch
 from torch import nn
 
-from echelon.hmasd.attention import Attention, later_tokens
+from echelon.hmasd.attention import Attention, DecoderBlock, DecoderSteps, later_tokens
+from echelon.onpolicy.gradients import Gradients
 
 
 def test_token_by_token_is_the_causal_pass() -> None:
     torch.manual_seed(0)
-    layer = Attention(16, 4)
+    block = DecoderBlock(16, 4)
     with torch.no_grad():
-        for parameter in layer.parameters():
+        for parameter in block.parameters():
             parameter.normal_()
-        query, stream = torch.randn(5, 3, 16), torch.randn(5, 3, 16)
-        whole = layer(query, stream, later_tokens(5))
-        cache = None
+        x, encoded = torch.randn(5, 3, 16), torch.randn(5, 3, 16)
+        whole, _ = block.run(x, encoded, later_tokens(5))
+        step = DecoderSteps(block, encoded)
         for i in range(5):
-            token, cache = layer.step(query[i : i + 1], stream[i : i + 1], cache)
-            torch.testing.assert_close(token[0], whole[i], atol=1e-5, rtol=1e-4)
-        everything = layer(query, stream, None)
-    torch.testing.assert_close(everything[-1], whole[-1], atol=1e-5, rtol=1e-4)
+            torch.testing.assert_close(step(x[i]), whole[i], atol=1e-5, rtol=1e-4)
+        everything, _ = block.run(x, encoded, torch.zeros_like(later_tokens(5)))
     assert not torch.allclose(everything[0], whole[0], atol=1e-3)
 
 
@@ -35,7 +34,8 @@ def test_the_written_gradient_is_the_derived_one(width: int, own: bool) -> None:
         nn.init.normal_(parameter)
     query, other = (torch.randn(3, 2, width, dtype=torch.float64, requires_grad=True) for _ in range(2))
     stream = query if own else other
-    out = layer(query, None if own else other, later_tokens(3))
+    with torch.no_grad():
+        out, back = layer.run(query, stream, later_tokens(3))
 
     def heads(x: torch.Tensor) -> torch.Tensor:  # (t, M, W) -> (M, heads, t, W / heads)
         return x.view(3, 2, 2, -1).permute(1, 2, 0, 3)
@@ -44,11 +44,14 @@ def test_the_written_gradient_is_the_derived_one(width: int, own: bool) -> None:
     plain = nn.functional.scaled_dot_product_attention(
         heads(layer.query(query)), heads(key), heads(value), is_causal=True
     )
-    expected = layer.out(plain.permute(2, 0, 1, 3).flatten(2))
+    expected = query + layer.out(plain.permute(2, 0, 1, 3).flatten(2))
     torch.testing.assert_close(out, expected)
-    seed = torch.randn_like(out)
+    seed, into = torch.randn_like(out), Gradients()
+    with torch.no_grad():
+        by_query, by_stream = back(into, seed)
+    inputs = [by_query + by_stream] if own else [by_query, by_stream]
     sources = [query, *([] if own else [other]), *layer.parameters()]
     for ours, theirs in zip(
-        torch.autograd.grad(out, sources, seed), torch.autograd.grad(expected, sources, seed), strict=True
+        [*inputs, *into.of(list(layer.parameters()))], torch.autograd.grad(expected, sources, seed), strict=True
     ):
         torch.testing.assert_close(ours, theirs)

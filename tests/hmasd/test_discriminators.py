@@ -10,9 +10,11 @@ import pytest
 import torch
 from torch import nn
 
-from echelon.hmasd.discriminators import Discriminators, SkillData
+from echelon.hmasd.discriminators import Discriminators, SkillData, _learn
 from echelon.hmasd.rollout import DISCOVERER
 from echelon.onpolicy.batch import RolloutBatch
+from echelon.onpolicy.chain import Chain
+from echelon.onpolicy.gradients import Gradients
 from tests.hmasd.small import make, small
 
 
@@ -85,3 +87,18 @@ def test_the_loss_is_the_sum_of_both_cross_entropies() -> None:
         team = -both.team(data.state).gather(1, data.team_skill[:, None]).mean()
         own = -both.individual(data.observation, data.its_team_skill).gather(1, data.agent_skill[:, None]).mean()
     assert both.update(batch).loss == pytest.approx(float(team + own), rel=1e-5)
+
+
+def test_the_written_gradient_is_that_of_the_negative_log_likelihood() -> None:
+    torch.manual_seed(0)
+    layers = torch.nn.Sequential(torch.nn.Linear(3, 8), torch.nn.ReLU(), torch.nn.Linear(8, 4)).double()
+    inputs, truth, into = torch.randn(6, 3, dtype=torch.float64), torch.randint(4, (6,)), Gradients()
+    outputs = layers(inputs)
+    expected = torch.nn.functional.cross_entropy(outputs, truth)
+    with torch.no_grad():
+        loss, right = _learn(Chain(layers), inputs, truth, into)
+    torch.testing.assert_close(loss, expected)
+    assert right.tolist() == (outputs.argmax(1) == truth).tolist()
+    parameters = list(layers.parameters())
+    for ours, theirs in zip(into.of(parameters), torch.autograd.grad(expected, parameters), strict=True):
+        torch.testing.assert_close(ours, theirs)

@@ -225,3 +225,79 @@ def test_without_skills_there_is_only_the_policy() -> None:
         state, observation, None, networks.discoverer.initial_memory(2), None
     )
     assert log_prob.shape == value.shape == (2, 3)
+
+
+@pytest.mark.parametrize("continuous", [False, True])
+@pytest.mark.parametrize("recurrent", [False, True])
+@pytest.mark.parametrize("sees", [False, True])
+def test_the_discoverers_written_gradient_is_that_of_finite_differences(
+    continuous: bool, recurrent: bool, sees: bool
+) -> None:
+    sizes = replace(
+        SIZES, hidden=4, heads=1, continuous=continuous, recurrent=recurrent, critic_sees_skills=sees, agent_skills=2
+    )
+    net = lively(sizes).discoverer.double()
+    length, pieces, n = (2, 2, sizes.agents) if recurrent else (1, 3, sizes.agents)
+    torch.manual_seed(3)
+    lead = (length, pieces)
+    none = torch.zeros(*lead, n)
+    width = sizes.hidden if recurrent else 0
+    reset = torch.zeros(lead, dtype=torch.bool)
+    reset[-1, 0] = True
+    chunks = Chunks(
+        observation={
+            "observation": torch.randn(*lead, n, sizes.obs, dtype=torch.float64),
+            "state": torch.randn(*lead, sizes.state, dtype=torch.float64),
+            "skills": torch.randint(2, (*lead, n + 1)),
+        },
+        action={
+            "action": torch.randn(*lead, n, sizes.actions, dtype=torch.float64)
+            if continuous
+            else torch.randint(sizes.actions, (*lead, n))
+        },
+        mask={},
+        state={
+            "actor": torch.randn(pieces, n, width, dtype=torch.float64),
+            "critic": torch.randn(pieces, width, dtype=torch.float64),
+        },
+        reset=reset,
+        log_prob=none,
+        value=none,
+        advantage=none,
+        target=none,
+        acts=none.bool(),
+    )
+    _finite_differences(net, chunks)
+
+
+def test_the_coordinators_written_gradient_is_that_of_finite_differences() -> None:
+    sizes = replace(SIZES, hidden=4, heads=2, agent_skills=2, team_skills=2, encoder_layers=2, decoder_layers=2)
+    net = lively(sizes).coordinator
+    assert net is not None
+    torch.manual_seed(3)
+    state, observation = torch.randn(2, sizes.state), torch.randn(2, sizes.agents, sizes.obs)
+    skills = torch.randint(2, (2, sizes.agents + 1))
+    _finite_differences(net.double(), high_chunks(state.double(), observation.double(), skills))
+
+
+def _finite_differences(net: SkillCoordinator | SkillDiscoverer, chunks: Chunks) -> None:
+    """Along a random direction in each parameter."""
+    now = net.evaluate(chunks)
+    outputs = (now.log_prob, now.entropy, now.value)
+    seeds = [torch.randn_like(output) for output in outputs]
+
+    def total() -> Tensor:
+        now = net.evaluate(chunks)
+        return sum((s * o).sum() for s, o in zip(seeds, (now.log_prob, now.entropy, now.value), strict=True))  # type: ignore[return-value]
+
+    gradients = torch.autograd.grad(total(), list(net.parameters()))
+    for parameter, gradient in zip(net.parameters(), gradients, strict=True):
+        direction = torch.randn_like(parameter)
+        ends = []
+        for step in (1e-6, -2e-6, 1e-6):
+            ends.append(float(total().detach()))
+            with torch.no_grad():
+                parameter.add_(direction, alpha=step)
+        # ends: at the middle, one step up, one step down
+        slope = (ends[1] - ends[2]) / 2e-6
+        assert float((gradient * direction).sum()) == pytest.approx(slope, rel=1e-4, abs=1e-6)

@@ -138,3 +138,39 @@ def test_nobody_acting_gives_zero_not_nan() -> None:
     result = _loss_and_gradient(x, torch.zeros_like(acts), PPOOptions())
     assert result[0].item() == 0.0
     assert all(torch.isfinite(t).all() for t in result)
+
+
+@settings(max_examples=40, deadline=None)
+@given(seeds, reductions, st.sampled_from([None, 0.3]), st.sampled_from([None, 0.5]))
+def test_the_written_slopes_are_the_derived_ones(
+    seed: int, reduction: Reduction, value_clip: float | None, huber: float | None
+) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    draw = [torch.randn(2, 6, 3, generator=generator, dtype=torch.float64) for _ in range(7)]
+    log_prob, entropy, value = (x.requires_grad_() for x in draw[:3])
+    old_log_prob, old_value, advantage, target = draw[3:]
+    acts = torch.rand(2, 6, 3, generator=generator) < 0.7
+    acts[0, 0] = True
+    options = PPOOptions(value_clip=value_clip, huber_delta=huber, unit_reduction=reduction, entropy_coef=0.3)
+    weight = acts / (acts.sum() if reduction == "mean" else acts.any(-1).sum())
+    ratio = (log_prob - old_log_prob).exp()
+    gain = torch.minimum(ratio * advantage, ratio.clamp(0.8, 1.2) * advantage)
+
+    def error_loss(error: Tensor) -> Tensor:
+        if huber is None:
+            return 0.5 * error**2
+        return torch.nn.functional.huber_loss(error, torch.zeros_like(error), reduction="none", delta=huber)
+
+    miss = error_loss(value - target)
+    if value_clip is not None:
+        held = old_value + (value - old_value).clamp(-value_clip, value_clip)
+        miss = torch.maximum(miss, error_loss(held - target))
+    expected = ((-gain + miss - 0.3 * entropy) * weight).sum()
+    loss = ppo_loss(Evaluation(log_prob, entropy, value), old_log_prob, old_value, advantage, target, acts, options)
+    torch.testing.assert_close(loss.total, expected)
+    derived = torch.autograd.grad(expected, [log_prob, entropy, value])
+    for ours, theirs in zip(loss.slopes, derived, strict=True):
+        torch.testing.assert_close(ours, theirs)
+    loss.total.backward()  # type: ignore[no-untyped-call]
+    for x, theirs in zip((log_prob, entropy, value), derived, strict=True):
+        torch.testing.assert_close(x.grad, theirs)

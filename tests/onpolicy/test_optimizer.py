@@ -59,7 +59,7 @@ def test_clipping_shortens_the_gradient_of_all_optimisers_together() -> None:
     for limit, scale in ((None, 1.0), (26.0, 1.0), (6.5, 0.5)):
         first.grad, second.grad = torch.tensor([3.0, 4.0]), torch.tensor([12.0])
         assert float(clip_gradients(optimizers, limit)) == pytest.approx(13.0)
-        gathered = [o._joint.grad for o in optimizers]
+        gathered = [o._gradient for o in optimizers]
         torch.testing.assert_close(
             torch.cat([g for g in gathered if g is not None]), scale * torch.tensor([3.0, 4, 12])
         )

@@ -1,15 +1,18 @@
 """Blocks of the skill coordinator: attention over a handful of tokens, in full and token by token.
 
-Token by token (acting) each block keeps the keys and values of earlier tokens, so a new token costs one row.
+Token by token (acting) `DecoderSteps` keeps the keys and values of earlier tokens, so a new token costs one row.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
+
+from echelon.onpolicy.chain import Back, Chain, Residual
+from echelon.onpolicy.gradients import Gradients
 
 HIDDEN_GAIN, OUTPUT_GAIN = math.sqrt(2.0), 0.01
 
@@ -21,9 +24,9 @@ def orthogonal(layer: nn.Linear, gain: float) -> nn.Linear:
     return layer
 
 
-def mlp(width: int) -> nn.Sequential:
-    """Two layers of one width, as in every block."""
-    return nn.Sequential(
+def mlp(width: int) -> Residual:
+    """Two layers of one width beside what they are given, as in every block."""
+    return Residual(
         orthogonal(nn.Linear(width, width), HIDDEN_GAIN), nn.GELU(), orthogonal(nn.Linear(width, width), OUTPUT_GAIN)
     )
 
@@ -55,60 +58,16 @@ def features(x: Tensor, weight: Tensor, bias: Tensor, heads: int) -> Tensor:
     return flat.view(-1, heads, width // heads, tokens, batch)
 
 
-class _Attend(torch.autograd.Function):
-    """softmax(Q K^T / sqrt(d)) V for very many very short sequences, with its projections and its gradient.
-
-    With a handful of tokens a matrix product for each sequence is nearly all overhead. Here the batch is the fastest
-    axis, (heads, d, tokens, M), and a product is d (or t) multiplications of whole arrays. `stream` None: the queries'
-    own tokens.
-    """
-
-    @staticmethod
-    def forward(
-        ctx: Any, query: Tensor, stream: Tensor | None, forbidden: Tensor | None, heads: int, *layers: Tensor
-    ) -> Tensor:
-        w_q, b_q, w_kv, b_kv, w_o, b_o = layers
-        tokens, batch, width = query.shape
-        q = features(query, w_q, b_q, heads)[0]
-        k, v = features(query if stream is None else stream, w_kv, b_kv, heads)
-        score = weighted_sum(q.unsqueeze(3), k.unsqueeze(2), 1).mul_(q.shape[1] ** -0.5)  # (heads, t, t, M)
-        if forbidden is not None:
-            score.masked_fill_(forbidden, -math.inf)
-        weight = torch.softmax(score, 2)
-        seen = weighted_sum(weight.unsqueeze(1), v.unsqueeze(2), 3)  # (heads, d, t, M)
-        ctx.save_for_backward(query, stream, q, k, v, weight, seen, w_q, w_kv, w_o)
-        return torch.addmm(b_o, seen.view(width, -1).T, w_o.T).view(tokens, batch, width)
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        query, stream, q, k, v, weight, seen, w_q, w_kv, w_o = ctx.saved_tensors
-        (heads, d, tokens, batch), width = q.shape, w_o.shape[0]
-        g = gradients[0].reshape(-1, width)  # (N, W) with N = tokens x M
-        d_out = torch.mm(w_o.T, g.T).view(q.shape)
-        d_weight = weighted_sum(d_out.unsqueeze(3), v.unsqueeze(2), 1).mul_(weight)
-        d_score = d_weight.addcmul_(weight, d_weight.sum(2, keepdim=True), value=-1).mul_(d**-0.5).unsqueeze(1)
-        d_q, d_kv = torch.empty_like(q), q.new_empty(2, heads, d, tokens, batch)
-        weighted_sum(d_score, k.unsqueeze(2), 3, out=d_q)
-        weighted_sum(d_score, q.unsqueeze(3), 2, out=d_kv[0])
-        weighted_sum(weight.unsqueeze(1), d_out.unsqueeze(3), 2, out=d_kv[1])
-        d_q, d_kv = d_q.view(width, -1), d_kv.view(2 * width, -1)
-        asked = query.reshape(-1, width)
-        offered = asked if stream is None else stream.reshape(-1, width)
-        d_query, d_stream = d_q.T @ w_q, None
-        if stream is None:
-            d_query.addmm_(d_kv.T, w_kv)
-        else:
-            d_stream = (d_kv.T @ w_kv).view(stream.shape)
-        layers = (d_q @ asked, d_q.sum(1), d_kv @ offered, d_kv.sum(1), g.T @ seen.view(width, -1).T, g.sum(0))
-        return d_query.view(query.shape), d_stream, None, None, *layers
-
-
-Cache = tuple[Tensor, Tensor]
-"""Keys and values of the tokens so far, each (heads, width / heads, t, M)."""
+BackTwo = Callable[[Gradients, Tensor], tuple[Tensor, Tensor]]
+"""(into, gradient of the output) -> gradients of two inputs."""
 
 
 class Attention(nn.Module):
-    """Multi-head attention of queries to a stream; tokens come first, (t, M, W)."""
+    """query + softmax(Q K^T / sqrt(d)) V, by several heads, for many short sequences; tokens come first, (t, M, W).
+
+    With a handful of tokens a matrix product for each sequence is nearly all overhead. Here the batch is the fastest
+    axis, (heads, d, tokens, M), and a product is d (or t) multiplications of whole arrays.
+    """
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
@@ -117,20 +76,46 @@ class Attention(nn.Module):
         self.key_value = orthogonal(nn.Linear(width, 2 * width), OUTPUT_GAIN)
         self.out = orthogonal(nn.Linear(width, width), OUTPUT_GAIN)
 
-    def forward(self, query: Tensor, stream: Tensor | None = None, forbidden: Tensor | None = None) -> Tensor:
+    def run(self, query: Tensor, stream: Tensor, forbidden: Tensor | None = None) -> tuple[Tensor, BackTwo]:
         """All tokens at once; `forbidden` (t, t, 1): the token of the stream is hidden from that of the query."""
-        seen: Tensor = _Attend.apply(query, stream, forbidden, self.heads, *self.parameters())  # type: ignore[no-untyped-call]
-        return seen
+        width = query.shape[2]
+        w_q, w_kv, w_o = self.query.weight, self.key_value.weight, self.out.weight
+        q = features(query, w_q, self.query.bias, self.heads)[0]
+        k, v = features(stream, w_kv, self.key_value.bias, self.heads)
+        score = weighted_sum(q.unsqueeze(3), k.unsqueeze(2), 1).mul_(q.shape[1] ** -0.5)  # (heads, t, t, M)
+        if forbidden is not None:
+            score.masked_fill_(forbidden, -math.inf)
+        weight = torch.softmax(score, 2)
+        seen = weighted_sum(weight.unsqueeze(1), v.unsqueeze(2), 3)  # (heads, d, t, M)
+        asked, offered, read = query.reshape(-1, width), stream.reshape(-1, width), seen.view(width, -1).T
+        out = torch.addmm(asked, read, w_o.T).add_(self.out.bias)
 
-    def step(self, query: Tensor, stream: Tensor, cache: Cache | None) -> tuple[Tensor, Cache]:
-        """One more token, (1, M, W), which attends to itself and to those in the cache; without gradients."""
-        key, value = features(stream, self.key_value.weight, self.key_value.bias, self.heads)
-        if cache is not None:
-            key, value = torch.cat([cache[0], key], 2), torch.cat([cache[1], value], 2)
-        asked = features(query, self.query.weight, self.query.bias, self.heads)[0]  # (heads, d, 1, M)
-        weight = ((asked * key).sum(1, keepdim=True) * asked.shape[1] ** -0.5).softmax(2)  # (heads, 1, t, M)
+        def back(into: Gradients, gradient: Tensor) -> tuple[Tensor, Tensor]:
+            g = gradient.reshape(-1, width)  # (N, W) with N = tokens x M
+            d_out = torch.mm(w_o.T, g.T).view(q.shape)
+            d_weight = weighted_sum(d_out.unsqueeze(3), v.unsqueeze(2), 1).mul_(weight)
+            d_score = d_weight.addcmul_(weight, d_weight.sum(2, keepdim=True), value=-1)
+            d_score = d_score.mul_(q.shape[1] ** -0.5).unsqueeze(1)
+            d_q, d_kv = torch.empty_like(q), q.new_empty(2, *q.shape)
+            weighted_sum(d_score, k.unsqueeze(2), 3, out=d_q)
+            weighted_sum(d_score, q.unsqueeze(3), 2, out=d_kv[0])
+            weighted_sum(weight.unsqueeze(1), d_out.unsqueeze(3), 2, out=d_kv[1])
+            d_q, d_kv = d_q.view(width, -1), d_kv.view(2 * width, -1)
+            for layer, d, x in ((self.query, d_q, asked), (self.key_value, d_kv, offered)):
+                into.add(layer.weight, d @ x)
+                into.add(layer.bias, d.sum(1))
+            into.add(w_o, g.T @ read)
+            into.add(self.out.bias, g.sum(0))
+            return torch.addmm(g, d_q.T, w_q).view(query.shape), (d_kv.T @ w_kv).view(stream.shape)
+
+        return out.view(query.shape), back
+
+    def look(self, query: Tensor, asked: Tensor, kept: Tensor) -> Tensor:
+        """One token's query (M, W), projected (heads, d, 1, M), to the keys and values (2, heads, d, t, M) so far."""
+        key, value = kept
+        weight = (asked * key).sum(1, keepdim=True).mul_(asked.shape[1] ** -0.5).softmax(2)  # (heads, 1, t, M)
         seen = (weight * value).sum(2)  # (heads, d, M)
-        return self.out(seen.view(-1, seen.shape[-1]).T).unsqueeze(0), (key, value)
+        return torch.addmm(query, seen.view(-1, len(query)).T, self.out.weight.T).add_(self.out.bias)
 
 
 def later_tokens(tokens: int) -> Tensor:
@@ -145,11 +130,18 @@ class EncoderBlock(nn.Module):
         super().__init__()
         self.attention, self.mlp = Attention(width, heads), mlp(width)
         self.norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(2))
+        self._after = Chain(self.norms[0], self.mlp, self.norms[1])
 
-    def forward(self, x: Tensor) -> Tensor:  # (n + 1, M, W)
-        x = self.norms[0](x + self.attention(x))
-        out: Tensor = self.norms[1](x + self.mlp(x))
-        return out
+    def run(self, x: Tensor) -> tuple[Tensor, Back]:  # (n + 1, M, W)
+        """All tokens, with the gradient."""
+        seen, back_attention = self.attention.run(x, x)
+        out, back_after = self._after.run(seen)
+
+        def back(into: Gradients, g: Tensor) -> Tensor:
+            asked, offered = back_attention(into, back_after(into, g))
+            return asked.add_(offered)
+
+        return out, back
 
 
 class DecoderBlock(nn.Module):
@@ -159,18 +151,40 @@ class DecoderBlock(nn.Module):
         super().__init__()
         self.own, self.cross, self.mlp = Attention(width, heads), Attention(width, heads), mlp(width)
         self.norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(3))
+        self.between, self.after = Chain(self.norms[0]), Chain(self.norms[1], self.mlp, self.norms[2])
 
-    def forward(self, x: Tensor, encoded: Tensor, later: Tensor) -> Tensor:  # (n + 1, M, W) both
-        x = self.norms[0](x + self.own(x, forbidden=later))
-        x = self.norms[1](encoded + self.cross(encoded, x, later))
-        out: Tensor = self.norms[2](x + self.mlp(x))
-        return out
+    def run(self, x: Tensor, encoded: Tensor, later: Tensor) -> tuple[Tensor, BackTwo]:  # (n + 1, M, W) both
+        """All tokens, with the gradients of both."""
+        seen, back_own = self.own.run(x, x, later)
+        stream, back_between = self.between.run(seen)
+        seen, back_cross = self.cross.run(encoded, stream, later)
+        out, back_after = self.after.run(seen)
 
-    def step(self, x: Tensor, encoded: Tensor, cache: list[Cache | None]) -> Tensor:  # (1, M, W) both
-        """One more token; `cache` holds what the two attentions keep and is brought up to date."""
-        seen, cache[0] = self.own.step(x, x, cache[0])
-        x = self.norms[0](x + seen)
-        seen, cache[1] = self.cross.step(encoded, x, cache[1])
-        x = self.norms[1](encoded + seen)
-        out: Tensor = self.norms[2](x + self.mlp(x))
-        return out
+        def back(into: Gradients, g: Tensor) -> tuple[Tensor, Tensor]:
+            d_encoded, d_stream = back_cross(into, back_after(into, g))
+            asked, offered = back_own(into, back_between(into, d_stream))
+            return asked.add_(offered), d_encoded
+
+        return out, back
+
+
+class DecoderSteps:
+    """A decoder block token by token, without gradients, beside the encoded tokens (n + 1, M, W) in their order."""
+
+    def __init__(self, block: DecoderBlock, encoded: Tensor) -> None:
+        own, cross = block.own, block.cross
+        self._block, self._encoded, self._next = block, encoded, 0
+        self._own = torch.cat([own.query.weight, own.key_value.weight]), torch.cat([own.query.bias, own.key_value.bias])
+        self._asked = features(encoded, cross.query.weight, cross.query.bias, cross.heads)[0]  # (heads, d, n + 1, M)
+        self._kept = encoded.new_empty(2, 2, *self._asked.shape)  # keys and values, of own and cross
+
+    def __call__(self, x: Tensor) -> Tensor:  # (M, W)
+        """The output for one more choice."""
+        block, i, (own, cross) = self._block, self._next, self._kept
+        self._next += 1
+        projected = features(x.unsqueeze(0), *self._own, block.own.heads)  # (3, heads, d, 1, M)
+        own[:, :, :, i : i + 1] = projected[1:]
+        stream = block.between(block.own.look(x, projected[0], own[:, :, :, : i + 1]))
+        layer = block.cross.key_value
+        cross[:, :, :, i : i + 1] = features(stream.unsqueeze(0), layer.weight, layer.bias, block.cross.heads)
+        return block.after(block.cross.look(self._encoded[i], self._asked[:, :, i : i + 1], cross[:, :, :, : i + 1]))

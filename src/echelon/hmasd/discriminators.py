@@ -12,6 +12,9 @@ from torch import Tensor
 from echelon.hmasd.config import HMASDConfig
 from echelon.hmasd.networks import IndividualDiscriminator, TeamDiscriminator, uniform_log
 from echelon.onpolicy.batch import Array, RolloutBatch
+from echelon.onpolicy.chain import Chain
+from echelon.onpolicy.distributions import log_softmax
+from echelon.onpolicy.gradients import Gradients
 from echelon.onpolicy.optimizer import JointAdam
 from echelon.onpolicy.ppo import under
 
@@ -91,21 +94,23 @@ class Discriminators:
         rewards = self.rewards(batch)
         return replace(batch, reward=rewards.total), rewards
 
+    @torch.no_grad()
     def update(self, batch: RolloutBatch) -> DiscriminatorStats:
         """Learn from this round alone: a longer memory would hold skills that mean something else by now."""
         data = SkillData.of(batch)
         seen = self.individual.joined(data.observation, data.its_team_skill)
         first: DiscriminatorStats | None = None
+        parts = ((self.team.logits, data.state, data.team_skill), (self.individual.logits, seen, data.agent_skill))
         for _ in range(self.config.discriminator_epochs):
-            team, own = self.team(data.state), self.individual.of_joined(seen)
-            loss = torch.nn.functional.nll_loss(team, data.team_skill)
-            loss = loss + torch.nn.functional.nll_loss(own, data.agent_skill)
             self.optimizer.zero_grad()
-            loss.backward()  # type: ignore[no-untyped-call]
+            into = Gradients()
+            found = [_learn(logits, inputs, truth, into) for logits, inputs, truth in parts]
+            into.give(self.optimizer.parameters)
             self.optimizer.step()
             if first is None:
+                (team_loss, team_right), (own_loss, own_right) = found
                 first = DiscriminatorStats(
-                    float(loss.detach()), _accuracy(team, data.team_skill), _accuracy(own, data.agent_skill)
+                    float(team_loss + own_loss), float(team_right.float().mean()), float(own_right.float().mean())
                 )
         assert first is not None  # discriminator_epochs is at least 1
         return first
@@ -123,5 +128,11 @@ class Discriminators:
         self.optimizer.load_state_dict(under(state, "optimizer."))
 
 
-def _accuracy(log_probs: Tensor, truth: Tensor) -> float:
-    return float((log_probs.detach().argmax(-1) == truth).float().mean())
+def _learn(logits: Chain, inputs: Tensor, truth: Tensor, into: Gradients) -> tuple[Tensor, Tensor]:
+    """-E log q(truth | inputs), whose gradient by the logits is (q - one-hot) / N; and which guesses are right."""
+    outputs, back = logits.run(inputs, input_gradient=False)
+    log_probs = log_softmax(outputs)  # (N, skills)
+    at = truth.unsqueeze(1)
+    gradient = log_probs.exp().div_(len(truth))
+    back(into, gradient.scatter_add_(1, at, gradient.new_tensor(-1 / len(truth)).expand(at.shape)))
+    return -log_probs.gather(1, at).mean(), log_probs.argmax(1) == truth

@@ -13,6 +13,7 @@ from echelon.hmasd.networks import HMASDNetworks
 from echelon.hmasd.rollout import COORDINATOR, DISCOVERER
 from echelon.onpolicy.batch import Rollout
 from echelon.onpolicy.collector import check_version
+from echelon.onpolicy.gradients import keep_memory
 from echelon.onpolicy.loop import LevelLearner
 from echelon.onpolicy.optimizer import JointAdam, check_optimizers
 from echelon.onpolicy.ppo import PPOLearner, PPOStats, under
@@ -39,6 +40,7 @@ class HMASDLearner:
 
     def __init__(self, networks: HMASDNetworks, config: HMASDConfig, version: int = 0) -> None:
         self.networks, self.config = networks, config
+        keep_memory()
         learners = {}
         policies = (
             (COORDINATOR, networks.coordinator, config.coordinator_ppo()),

@@ -13,99 +13,23 @@ world does depends on its own stream only. None is the greedy choice.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from echelon.hmasd.attention import (
-    HIDDEN_GAIN,
-    OUTPUT_GAIN,
-    Cache,
-    DecoderBlock,
-    EncoderBlock,
-    head,
-    later_tokens,
-    orthogonal,
-)
+from echelon.hmasd.attention import HIDDEN_GAIN, OUTPUT_GAIN, orthogonal
+from echelon.hmasd.coordinator import SkillCoordinator
 from echelon.hmasd.sizes import Sizes
+from echelon.onpolicy.chain import Back, Chain
 from echelon.onpolicy.chunks import Chunks
-from echelon.onpolicy.distributions import MaskedCategorical, SquashedNormal, invert
+from echelon.onpolicy.distributions import MaskedCategorical, SquashedNormal, invert, log_softmax
+from echelon.onpolicy.gradients import BackAll, Gradients
 from echelon.onpolicy.loss import Evaluation
-from echelon.onpolicy.recurrent import run_gru
+from echelon.onpolicy.ppo import evaluated
+from echelon.onpolicy.recurrent import gru_with_back
 
-
-class SkillCoordinator(nn.Module):
-    """pi_h(Z, z | s, o): an encoder over the tokens (s, o^1..o^n) and a decoder over (start, Z, z^1..z^{n-1})."""
-
-    def __init__(self, sizes: Sizes) -> None:
-        super().__init__()
-        width = sizes.hidden
-        self.sizes = sizes
-        self.embed_state = orthogonal(nn.Linear(sizes.state, width), HIDDEN_GAIN)
-        self.embed_observation = orthogonal(nn.Linear(sizes.obs, width), HIDDEN_GAIN)
-        self.embed_norm = nn.LayerNorm(width)
-        self.encoder = nn.ModuleList(EncoderBlock(width, sizes.heads) for _ in range(sizes.encoder_layers))
-        self.value_state, self.value_observation = head(width, 1), head(width, 1)
-        self.start = nn.Parameter(torch.zeros(width))
-        self.embed_team = nn.Embedding(sizes.team_skills, width)
-        self.embed_agent = nn.Embedding(sizes.agent_skills, width)
-        self.choice_norm = nn.LayerNorm(width)
-        self.decoder = nn.ModuleList(DecoderBlock(width, sizes.heads) for _ in range(sizes.decoder_layers))
-        self.team_head, self.agent_head = head(width, sizes.team_skills), head(width, sizes.agent_skills)
-        nn.init.normal_(self.start, std=0.5)
-        self._later = later_tokens(sizes.agents + 1)
-
-    def encode(self, state: Tensor, observation: Tensor) -> tuple[Tensor, Tensor]:
-        """Tokens (n + 1, M, H) and the value of each (M, n + 1), from s (M, S) and o (M, n, F)."""
-        tokens = torch.cat([self.embed_state(state).unsqueeze(0), self.embed_observation(observation.transpose(0, 1))])
-        x = self.embed_norm(functional.gelu(tokens))
-        for block in self.encoder:
-            x = block(x)
-        value = torch.cat([self.value_state(x[:1]), self.value_observation(x[1:])]).squeeze(-1)
-        return x, value.T
-
-    def evaluate(self, chunks: Chunks) -> Evaluation:
-        """Log-probabilities of all n + 1 stored skills in one masked pass; a unit is a skill."""
-        state, observation = chunks.observation["state"][0], chunks.observation["observation"][0]
-        skills = chunks.action["skills"][0].T  # (n + 1, M)
-        encoded, value = self.encode(state, observation)
-        first = self.start.expand(1, skills.shape[1], -1)
-        x = self.choice_norm(torch.cat([first, self.embed_team(skills[:1]), self.embed_agent(skills[1:-1])]))
-        for block in self.decoder:
-            x = block(x, encoded, self._later)
-        team, agents = MaskedCategorical(self.team_head(x[:1])), MaskedCategorical(self.agent_head(x[1:]))
-        log_prob = torch.cat([team.log_prob(skills[:1]), agents.log_prob(skills[1:])]).T
-        entropy = torch.cat([team.entropy(), agents.entropy()]).T
-        return Evaluation(log_prob[None], entropy[None], value[None])
-
-    @torch.no_grad()
-    def act(self, state: Tensor, observation: Tensor, uniform: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
-        """Skills (B, n + 1), their log-probabilities and the values, chosen one after the other."""
-        encoded, value = self.encode(state, observation)
-        caches: list[list[Cache | None]] = [[None, None] for _ in self.decoder]
-        x = self.start.expand(1, len(state), -1)
-        skills, log_probs = [], []
-        for i in range(self.sizes.agents + 1):
-            x = self.choice_norm(x)
-            for block, cache in zip(self._decoder_blocks(), caches, strict=True):
-                x = block.step(x, encoded[i : i + 1], cache)
-            choice = MaskedCategorical((self.team_head if i == 0 else self.agent_head)(x[0]))
-            chosen = choice.mode() if uniform is None else invert(choice.probs, uniform[:, i])
-            skills.append(chosen)
-            log_probs.append(choice.log_prob(chosen))
-            x = (self.embed_team if i == 0 else self.embed_agent)(chosen).unsqueeze(0)
-        return torch.stack(skills, 1), torch.stack(log_probs, 1), value
-
-    def _decoder_blocks(self) -> Iterator[DecoderBlock]:
-        return (block for block in self.decoder if isinstance(block, DecoderBlock))
-
-    @torch.no_grad()
-    def value(self, state: Tensor, observation: Tensor) -> Tensor:
-        """V_h(s), V_h(o^1), ..., V_h(o^n), (B, n + 1)."""
-        value: Tensor = self.encode(state, observation)[1]
-        return value
+__all__ = ["HMASDNetworks", "IndividualDiscriminator", "SkillCoordinator", "SkillDiscoverer", "TeamDiscriminator"]
 
 
 class Trunk(nn.Module):
@@ -131,13 +55,23 @@ class Trunk(nn.Module):
         self.norm_out = nn.LayerNorm(width)
         self.last = orthogonal(nn.Linear(width, width), HIDDEN_GAIN)
         self.outputs = orthogonal(nn.Linear(width, outputs), gain)
+        rows = [] if self.skills is None else [self.skills]
+        self._before = Chain(self.inputs, *rows, nn.ReLU(), self.norm_in, self.hidden, nn.ReLU())
+        self._after = Chain(self.norm_out, self.last, nn.ReLU(), self.outputs)
 
-    def forward(self, x: Tensor, skills: Tensor | None, memory: Tensor, reset: Tensor) -> tuple[Tensor, Tensor]:
-        """Outputs (L, M, ...) and the memory after the last step, from inputs (L, M, F), skills (L, M, j)."""
-        x = self._before(x, skills)
+    def run(self, x: Tensor, skills: Tensor | None, memory: Tensor, reset: Tensor) -> tuple[Tensor, Back]:
+        """Outputs (L, M, ...) of inputs (L, M, F) and skills (L, M, j); `back` gives no gradient of the inputs."""
+        x, back_before = self._before.run(x, skills, input_gradient=False)
+        back_gru = None
         if self.gru is not None:
-            x, memory = run_gru(self.gru, x, memory, reset)
-        return self._after(x), memory
+            x, back_gru = gru_with_back(self.gru, x, memory, reset)
+        x, back_after = self._after.run(x)
+
+        def back(into: Gradients, g: Tensor) -> Tensor:
+            g = back_after(into, g)
+            return back_before(into, g if back_gru is None else back_gru(into, g))
+
+        return x, back
 
     def step(self, x: Tensor, skills: Tensor | None, memory: Tensor) -> tuple[Tensor, Tensor]:
         """One step without gradients, (M, F) and (M, j); the caller has zeroed memory where an episode starts."""
@@ -145,18 +79,6 @@ class Trunk(nn.Module):
         if self.gru is not None:
             x = memory = torch.gru_cell(x, memory, *self.gru.parameters())
         return self._after(x), memory
-
-    def _before(self, x: Tensor, skills: Tensor | None) -> Tensor:
-        x = self.inputs(x)
-        if self.skills is not None and skills is not None:
-            for column in skills.unbind(-1):
-                x += self.skills(column)
-        hidden: Tensor = self.hidden(self.norm_in(x.relu_()))
-        return hidden.relu_()
-
-    def _after(self, x: Tensor) -> Tensor:
-        out: Tensor = self.outputs(self.last(self.norm_out(x)).relu_())
-        return out
 
 
 def _gru(width: int) -> nn.GRU:
@@ -190,6 +112,10 @@ class SkillDiscoverer(nn.Module):
 
     def evaluate(self, chunks: Chunks) -> Evaluation:
         """Score stored actions in sequence from the stored memories; a unit is an agent."""
+        return evaluated(self, chunks)
+
+    def score(self, chunks: Chunks) -> tuple[Evaluation, BackAll]:
+        """The same with its gradient."""
         seen, sizes = chunks.observation, self.sizes
         observation = seen["observation"]  # (L, M, n, F)
         length, pieces = observation.shape[:2]
@@ -197,14 +123,21 @@ class SkillDiscoverer(nn.Module):
         mine = None if skills is None else skills[:, :, 1:].reshape(length, -1, 1)
         reset = chunks.reset.repeat_interleave(sizes.agents, 1)
         memory = self._memory(chunks, "actor", pieces * sizes.agents)
-        out, _ = self.actor(observation.flatten(1, 2), mine, memory, reset)
+        out, back_actor = self.actor.run(observation.flatten(1, 2), mine, memory, reset)
         choice = self._choice(out.view(length, pieces, sizes.agents, -1), chunks.mask.get("action"))
-        value, _ = self.critic(
+        log_prob, entropy, back_choice = choice.score(chunks.action["action"])
+        value, back_critic = self.critic.run(
             seen["state"], self._critic_skills(skills), self._memory(chunks, "critic", pieces), chunks.reset
         )
-        return Evaluation(
-            choice.log_prob(chunks.action["action"]), choice.entropy(), value.expand(-1, -1, sizes.agents)
-        )
+
+        def back(into: Gradients, by_log_prob: Tensor, by_entropy: Tensor, by_value: Tensor) -> None:
+            by_out, *by_log_std = back_choice(by_log_prob, by_entropy)
+            if self.log_std is not None:
+                into.add(self.log_std, *by_log_std)
+            back_actor(into, by_out)
+            back_critic(into, by_value if value.shape[-1] > 1 else by_value.sum(-1, keepdim=True))
+
+        return Evaluation(log_prob, entropy, value.expand(-1, -1, sizes.agents)), back
 
     @torch.no_grad()
     def act(
@@ -262,9 +195,9 @@ class SkillDiscoverer(nn.Module):
 def _classifier(inputs: int, width: int, classes: int) -> nn.Sequential:
     return nn.Sequential(
         orthogonal(nn.Linear(inputs, width), HIDDEN_GAIN),
-        nn.ReLU(inplace=True),
+        nn.ReLU(),
         orthogonal(nn.Linear(width, width), HIDDEN_GAIN),
-        nn.ReLU(inplace=True),
+        nn.ReLU(),
         orthogonal(nn.Linear(width, classes), OUTPUT_GAIN),
     )
 
@@ -275,10 +208,11 @@ class TeamDiscriminator(nn.Module):
     def __init__(self, sizes: Sizes) -> None:
         super().__init__()
         self.layers = _classifier(sizes.state, sizes.hidden, sizes.team_skills)
+        self.logits = Chain(self.layers)
 
     def forward(self, state: Tensor) -> Tensor:  # (..., S) -> (..., n_Z)
         """Log-probabilities of every team skill."""
-        return functional.log_softmax(self.layers(state), -1)
+        return log_softmax(self.layers(state))
 
 
 class IndividualDiscriminator(nn.Module):
@@ -288,19 +222,16 @@ class IndividualDiscriminator(nn.Module):
         super().__init__()
         self.team_skills = sizes.team_skills
         self.layers = _classifier(sizes.obs + sizes.team_skills, sizes.hidden, sizes.agent_skills)
+        self.logits = Chain(self.layers)
 
     def forward(self, observation: Tensor, team_skill: Tensor) -> Tensor:  # (..., F), (...) -> (..., n_z)
         """Log-probabilities of every agent skill."""
-        return self.of_joined(self.joined(observation, team_skill))
+        return log_softmax(self.layers(self.joined(observation, team_skill)))
 
     def joined(self, observation: Tensor, team_skill: Tensor) -> Tensor:
         """Both inputs as one, (..., F + n_Z): to be made once where the same data is looked at many times."""
         known = functional.one_hot(team_skill, self.team_skills).to(observation.dtype)
         return torch.cat([observation, known], -1)
-
-    def of_joined(self, joined: Tensor) -> Tensor:
-        """Log-probabilities from `joined` inputs."""
-        return functional.log_softmax(self.layers(joined), -1)
 
 
 def uniform_log(skills: int) -> float:

@@ -1,12 +1,12 @@
-"""The PPO loss as a pure function of tensors."""
+"""The PPO loss as a pure function of tensors, with its gradient written out."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 from echelon.onpolicy.options import PPOOptions
 
@@ -50,9 +50,11 @@ class PPOLoss:
     """Share of acting units whose ratio is beyond the clip."""
     ratio_error: Tensor
     """Largest |ratio - 1|."""
+    slopes: tuple[Tensor, Tensor, Tensor]  # each (L, M, U)
+    """Gradients of `total` by log_prob, entropy and value."""
 
     def figures(self) -> Tensor:
-        """All but `ratio_error` in the order above as one vector without a gradient, (6 + U,); `unit_entropy` last."""
+        """All but the last two in the order above as one vector without a gradient, (6 + U,); `unit_entropy` last."""
         single = (self.total, self.policy, self.value, self.entropy, self.approx_kl, self.clip_fraction)
         return torch.cat([torch.stack(single), self.unit_entropy]).detach()
 
@@ -78,43 +80,74 @@ def ppo_loss(
     units; the others have no effect, whatever is stored there. `count` is that of the whole mini-batch when this is
     only a part of it: losses of the parts then add up to the loss of the whole.
     """
-    count = Count.of(acts) if count is None else count
+    with torch.no_grad():
+        loss = _loss(now, old_log_prob, old_value, advantage, target, acts, options, count or Count.of(acts))
+    asked = (now.log_prob, now.entropy, now.value)
+    if not torch.is_grad_enabled() or not any(tensor.requires_grad for tensor in asked):
+        return loss
+    return replace(loss, total=_Total.apply(loss, *asked))  # type: ignore[no-untyped-call]
+
+
+class _Total(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, loss: PPOLoss, *asked: Tensor) -> Tensor:
+        ctx.slopes = loss.slopes
+        return loss.total.clone()
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        return None, *(gradients[0] * slope for slope in ctx.slopes)
+
+
+def _loss(
+    now: Evaluation,
+    old_log_prob: Tensor,
+    old_value: Tensor,
+    advantage: Tensor,
+    target: Tensor,
+    acts: Tensor,
+    options: PPOOptions,
+    count: Count,
+) -> PPOLoss:
     units = count.per_unit.sum().clamp(min=1)
     zero = now.log_prob.new_zeros(())
-    share = acts.to(zero.dtype) / units
-    weight = share if options.unit_reduction == "mean" else acts.to(zero.dtype) / count.decisions.clamp(min=1)
+    acting = acts.to(zero.dtype)
+    share = acting / units
+    weight = share if options.unit_reduction == "mean" else acting / count.decisions.clamp(min=1)
 
     log_ratio = torch.where(acts, now.log_prob - old_log_prob, zero)
     ratio = log_ratio.exp()
     gain = torch.where(acts, advantage, zero)
-    clipped = ratio.clamp(1 - options.clip, 1 + options.clip)
-    policy = -(torch.minimum(ratio * gain, clipped * gain) * weight).sum()
+    free, held = ratio * gain, ratio.clamp(1 - options.clip, 1 + options.clip).mul_(gain)
+    policy = -(torch.minimum(free, held) * weight).sum()
+    by_log_prob = free.mul(free <= held).mul_(weight).neg_()  # no slope where the clip holds the gain down
 
-    value_loss = _huber(torch.where(acts, now.value - target, zero), options.huber_delta)
+    error = torch.where(acts, now.value - target, zero)
+    value_loss, by_value = _huber(error, options.huber_delta)
     if options.value_clip is not None:
-        moved = (now.value - old_value).clamp(-options.value_clip, options.value_clip)
-        held = torch.where(acts, old_value + moved - target, zero)
-        value_loss = torch.maximum(value_loss, _huber(held, options.huber_delta))
+        moved = (now.value - old_value).clamp_(-options.value_clip, options.value_clip)
+        held_loss, _ = _huber(torch.where(acts, moved.add_(old_value).sub_(target), zero), options.huber_delta)
+        stuck = (held_loss > value_loss) & ((now.value - old_value).abs() > options.value_clip)
+        by_value = by_value.masked_fill(stuck, 0.0)
+        value_loss = torch.maximum(value_loss, held_loss)
     value = (value_loss * weight).sum()
 
     entropy = torch.where(acts, now.entropy, zero)
-    loss = policy + options.value_coef * value - options.entropy_coef * (entropy * weight).sum()
-    with torch.no_grad():
-        distance = (ratio - 1).abs()
-        return PPOLoss(
-            total=loss,
-            policy=policy,
-            value=value,
-            entropy=(entropy * share).sum(),
-            unit_entropy=entropy.sum((0, 1)) / count.per_unit.clamp(min=1),
-            approx_kl=((ratio - 1 - log_ratio) * share).sum(),
-            clip_fraction=((distance > options.clip) * share).sum(),
-            ratio_error=distance.max(),
-        )
+    distance = (ratio - 1).abs_()
+    return PPOLoss(
+        total=policy + options.value_coef * value - options.entropy_coef * (entropy * weight).sum(),
+        policy=policy,
+        value=value,
+        entropy=(entropy * share).sum(),
+        unit_entropy=entropy.sum((0, 1)) / count.per_unit.clamp(min=1),
+        approx_kl=((ratio - 1 - log_ratio) * share).sum(),
+        clip_fraction=((distance > options.clip) * share).sum(),
+        ratio_error=distance.max(),
+        slopes=(by_log_prob, weight * -options.entropy_coef, by_value * weight * options.value_coef),
+    )
 
 
-def _huber(error: Tensor, delta: float | None) -> Tensor:
-    """Half the square up to delta, linear beyond."""
-    if delta is None:
-        return 0.5 * error * error
-    return functional.huber_loss(error, torch.zeros_like(error), reduction="none", delta=delta)
+def _huber(error: Tensor, delta: float | None) -> tuple[Tensor, Tensor]:
+    """Half the square up to delta, linear beyond; and its slope."""
+    slope = error if delta is None else error.clamp(-delta, delta)
+    return slope * (error - 0.5 * slope), slope

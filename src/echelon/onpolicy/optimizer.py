@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import torch
 from torch import Tensor, nn
+from torch.optim.adamw import adamw
 
 MOMENTS = ("exp_avg", "exp_avg_sq")
 _FUSED = ("cpu", "cuda", "mps")
@@ -26,33 +27,20 @@ class JointAdam:
         if not self.parameters:
             raise ValueError("an optimiser needs at least one parameter that learns")
         self._sizes = [p.numel() for p in self.parameters]
-        self._joint = nn.Parameter(torch.cat([p.detach().reshape(-1) for p in self.parameters]))
-        for parameter, view in zip(self.parameters, self._views(self._joint.detach()), strict=True):
+        self.joint = torch.cat([p.detach().reshape(-1) for p in self.parameters])
+        """All parameters as one array; to write to it is to write to them."""
+        for parameter, view in zip(self.parameters, self._views(self.joint), strict=True):
             parameter.data = view
         self._places = [p.data_ptr() for p in self.parameters]
-        self._adam = torch.optim.AdamW(
-            [self._joint], lr=lr, eps=eps, weight_decay=weight_decay, fused=self._joint.device.type in _FUSED
-        )
-
-    @property
-    def lr(self) -> float:
-        """The learning rate."""
-        return float(self._adam.param_groups[0]["lr"])
-
-    @lr.setter
-    def lr(self, rate: float) -> None:
-        self._adam.param_groups[0]["lr"] = rate
-
-    @property
-    def joint(self) -> Tensor:
-        """All parameters as one array; to write to it is to write to them."""
-        return self._joint.detach()
+        self.lr, self._eps, self._weight_decay = lr, eps, weight_decay
+        self._gradient: Tensor | None = None
+        self._saved: dict[str, Tensor] = {}
 
     def zero_grad(self) -> None:
         """Forget the gradients."""
         for parameter in self.parameters:
             parameter.grad = None
-        self._joint.grad = None
+        self._gradient = None
 
     def gather(self) -> Tensor:
         """The gradient as one array, which the next `step` takes; to be changed in place, as clipping does."""
@@ -62,33 +50,49 @@ class JointAdam:
                 f"{len(self.parameters) - len(gradients)} of {len(self.parameters)} parameters have no gradient; "
                 "use them in the loss, or give the optimiser only those that learn"
             )
-        self._joint.grad = torch.cat([g.reshape(-1) for g in gradients])
-        return self._joint.grad
+        self._gradient = torch.cat([g.reshape(-1) for g in gradients])
+        return self._gradient
 
+    @torch.no_grad()
     def step(self) -> None:
         """One step along the gathered gradient."""
-        if self._joint.grad is None:
-            self.gather()
+        gradient = self.gather() if self._gradient is None else self._gradient
         if [p.data_ptr() for p in self.parameters] != self._places:
             raise ValueError("parameters were moved (by .to(), .double(), ...) after their optimiser was made")
-        self._adam.step()
-        self._joint.grad = None
+        if not self._saved:
+            self._saved = {name: torch.zeros_like(self.joint) for name in MOMENTS} | {"step": torch.tensor(0.0)}
+        adamw(  # the function inside torch.optim.AdamW, whose hooks and groups cost as much again
+            [self.joint],
+            [gradient],
+            [self._saved["exp_avg"]],
+            [self._saved["exp_avg_sq"]],
+            [],
+            [self._saved["step"]],
+            fused=self.joint.device.type in _FUSED,
+            amsgrad=False,
+            beta1=0.9,
+            beta2=0.999,
+            lr=self.lr,
+            weight_decay=self._weight_decay,
+            eps=self._eps,
+            maximize=False,
+        )
+        self._gradient = None
 
     def state_dict(self) -> dict[str, Tensor]:
         """Moments and step count of each parameter, and the learning rate; flat, as copies."""
         state = {"lr": torch.tensor([self.lr], dtype=torch.float64)}
-        saved = self._adam.state[self._joint]
-        for name in MOMENTS if saved else ():
-            state |= {f"{i}.{name}": view.clone() for i, view in enumerate(self._views(saved[name]))}
-        if saved:
-            state |= {f"{i}.step": saved["step"].clone() for i in range(len(self.parameters))}
+        for name in MOMENTS if self._saved else ():
+            state |= {f"{i}.{name}": view.clone() for i, view in enumerate(self._views(self._saved[name]))}
+        if self._saved:
+            state |= {f"{i}.step": self._saved["step"].clone() for i in range(len(self.parameters))}
         return state
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Continue from `state_dict`, bit for bit."""
         self.lr = float(state["lr"])
         if len(state) == 1:
-            self._adam.state.clear()
+            self._saved = {}
             return
         wanted = {f"{i}.{name}": p.shape for i, p in enumerate(self.parameters) for name in MOMENTS}
         found = {name: t.shape for name, t in state.items() if name != "lr" and not name.endswith(".step")}
@@ -98,7 +102,7 @@ class JointAdam:
         moments = {
             name: torch.cat([state[f"{i}.{name}"].reshape(-1) for i in range(len(self.parameters))]) for name in MOMENTS
         }
-        self._adam.state[self._joint] = {"step": state["0.step"].clone(), **moments}
+        self._saved = {"step": state["0.step"].clone(), **moments}
 
     def _views(self, joint: Tensor) -> list[Tensor]:
         return [piece.view(p.shape) for piece, p in zip(torch.split(joint, self._sizes), self.parameters, strict=True)]
