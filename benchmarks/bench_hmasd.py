@@ -1,8 +1,9 @@
 """HMASD in joint environment steps per CPU second: worlds alone, collection, update, and whole training.
 
-All in rounds of 32 worlds × 32 steps with the presets' networks and 15 epochs, in one process with one thread, timed by
-processor time so that the figures hold on a busy machine. Beside them, the same environment stepped one world at a time
-through PettingZoo's API. Run: `python bench_hmasd.py` (about two minutes; `--quick` for a look).
+All with 32 worlds in rounds of 32 steps, Alice_and_Bob also in rounds of whole episodes (100 steps), with the presets'
+networks and 15 epochs, in one process with one thread, timed by processor time so that the figures hold on a busy
+machine. Beside them, the same environment stepped one world at a time through PettingZoo's API. Run: `python
+bench_hmasd.py` (about two minutes; `--quick` for a look).
 """
 
 from __future__ import annotations
@@ -30,18 +31,23 @@ from echelon.hmasd.presets import PRESETS
 from echelon.hmasd.shares import LocalShares
 
 WORLDS, STEPS = 32, 1024
+EPISODES = WORLDS * 100
+"""A round of whole episodes of Alice_and_Bob."""
 
 
 def cases() -> dict[str, HMASDConfig]:
     """What is measured: the presets at the documents' round size."""
     uav1, uav2 = PRESETS["uav1"].config, PRESETS["uav2"].config
     room = replace(PRESETS["alice_and_bob"].config, envs=WORLDS, samples_per_update=STEPS)
+    gru = replace(room, recurrent=True, recurrent_chunk=8)
     return {
         "uav1": uav1,
         "uav2": uav2,
         "uav2, mappo": replace(uav2, algorithm="mappo"),
-        "alice_and_bob, GRU": replace(room, recurrent=True, recurrent_chunk=8),
+        "alice_and_bob, GRU": gru,
         "alice_and_bob": room,
+        "episodes, GRU": replace(gru, samples_per_update=EPISODES, recurrent_chunk=10),
+        "episodes": replace(room, samples_per_update=EPISODES),
     }
 
 
@@ -96,15 +102,16 @@ def training(config: HMASDConfig, times: int) -> tuple[float, float, float]:
     with make_vector_env(config.env, 1, 0) as probe:
         agent = HMASDAgent(config, probe.spec)
     worlds = LocalShares(config, agent.networks, lambda: agent.version, agent.count_samples)
+    steps = config.samples_per_update
     spent: list[tuple[float, float]] = []
     for _ in range(times + 1):
         began = time.process_time()
-        rollout = worlds.collect(agent.version, STEPS)
+        rollout = worlds.collect(agent.version, steps)
         collected = time.process_time()
         agent.update(rollout)
         spent.append((collected - began, time.process_time() - collected))
     collect, update = (statistics.median(s[i] for s in spent[1:]) for i in (0, 1))
-    return STEPS / collect, STEPS / update, STEPS / (collect + update)
+    return steps / collect, steps / update, steps / (collect + update)
 
 
 def main() -> None:
@@ -112,7 +119,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="few rounds")
     times = 3 if parser.parse_args().quick else 15
     torch.set_num_threads(1)
-    print(f"joint environment steps per CPU second, {WORLDS} worlds, rounds of {STEPS}, 15 epochs")
+    print(f"joint environment steps per CPU second, {WORLDS} worlds, rounds of {STEPS}, below of episodes, 15 epochs")
     print(f"{'':<20}{'worlds':>10}{'one by one':>12}{'collect':>10}{'update':>10}{'training':>10}")
     for name, config in cases().items():
         alone, single = worlds_alone(config, times), one_by_one(config, times)

@@ -108,10 +108,10 @@ class Discriminators:
             into.give(self.optimizer.parameters)
             self.optimizer.step()
             if first is None:
-                (team_loss, team_right), (own_loss, own_right) = found
-                first = DiscriminatorStats(
-                    float(team_loss + own_loss), float(team_right.float().mean()), float(own_right.float().mean())
+                (team_loss, team_right), (own_loss, own_right) = (
+                    _guesses(log_probs, truth) for log_probs, (_, _, truth) in zip(found, parts, strict=True)
                 )
+                first = DiscriminatorStats(team_loss + own_loss, team_right, own_right)
         assert first is not None  # discriminator_epochs is at least 1
         return first
 
@@ -128,11 +128,17 @@ class Discriminators:
         self.optimizer.load_state_dict(under(state, "optimizer."))
 
 
-def _learn(logits: Chain, inputs: Tensor, truth: Tensor, into: Gradients) -> tuple[Tensor, Tensor]:
-    """-E log q(truth | inputs), whose gradient by the logits is (q - one-hot) / N; and which guesses are right."""
+def _learn(logits: Chain, inputs: Tensor, truth: Tensor, into: Gradients) -> Tensor:
+    """log q, (N, skills), and into `into` the gradient of -E log q(truth | inputs): by the logits (q - one-hot) / N."""
     outputs, back = logits.run(inputs, input_gradient=False)
-    log_probs = log_softmax(outputs)  # (N, skills)
+    log_probs = log_softmax(outputs)
     at = truth.unsqueeze(1)
     gradient = log_probs.exp().div_(len(truth))
     back(into, gradient.scatter_add_(1, at, gradient.new_tensor(-1 / len(truth)).expand(at.shape)))
-    return -log_probs.gather(1, at).mean(), log_probs.argmax(1) == truth
+    return log_probs
+
+
+def _guesses(log_probs: Tensor, truth: Tensor) -> tuple[float, float]:
+    """The cross-entropy, and the share of right guesses."""
+    right = log_probs.argmax(1) == truth
+    return -float(log_probs.gather(1, truth.unsqueeze(1)).mean()), float(right.float().mean())
