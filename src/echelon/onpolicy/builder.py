@@ -263,6 +263,7 @@ class RolloutBuilder:
         return slot[columns], (slot[columns], columns)
 
     def _per_unit(self, number: Array | bool, name: str, columns: int) -> Array:
+        """The number as something that numpy spreads over (columns, units)."""
         array = np.asarray(number)
         if array.ndim == 1:
             array = array[:, None]
@@ -270,7 +271,7 @@ class RolloutBuilder:
             raise ValueError(
                 f"{name} {np.shape(number)} must be ({columns},) or ({columns}, {self.units}): columns, units"
             )
-        return np.broadcast_to(array, (columns, self.units))
+        return array
 
     def _write(self, tree: str, content: Arrays, where: Any, rows: int) -> None:
         store = self._trees[tree]
