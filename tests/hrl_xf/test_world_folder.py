@@ -39,7 +39,7 @@ def fail(path: Path) -> None:
 class _Drops:
     def __del__(self) -> None:
         """Here Python drops exceptions."""
-        time.sleep(0.2)
+        time.sleep(0.8)
         for _ in range(1000):
             pass
 
