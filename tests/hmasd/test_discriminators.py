@@ -97,7 +97,7 @@ def test_the_written_gradient_is_that_of_the_negative_log_likelihood() -> None:
     expected = torch.nn.functional.cross_entropy(outputs, truth)
     with torch.no_grad():
         loss, right = _guesses(_learn(Chain(layers), inputs, truth, into), truth)
-    assert loss == pytest.approx(float(expected))
+    assert loss == pytest.approx(float(expected.detach()))
     assert right == pytest.approx(float((outputs.argmax(1) == truth).double().mean()))
     assert 0 < right < 1
     parameters = list(layers.parameters())

@@ -153,7 +153,7 @@ class HMASDAgent:
             return {agent: actions[0, i] for i, agent in enumerate(self.spec.agents) if agent in observations}
         return actions[0] if single else actions
 
-    @torch.no_grad()
+    @torch.inference_mode()
     def act_on(self, seen: Observed, skills: Array | None = None) -> Array:
         """Actions (B, n, ...) for all worlds; the skill clock ticks once.
 
@@ -182,6 +182,7 @@ class HMASDAgent:
         self._age = (self._age + 1) % self.config.k
         return self.actions.to_env(action)
 
+    @torch.inference_mode()
     def restart(self, ended: Array) -> None:
         """New episodes in the worlds where `ended` (B,) is set."""
         self._age[ended] = 0

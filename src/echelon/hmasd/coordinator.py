@@ -122,7 +122,7 @@ class SkillCoordinator(nn.Module):
         log_prob, entropy = torch.cat([team_log_prob, agents_log_prob]), torch.cat([team_entropy, agents_entropy])
         return Evaluation(log_prob.T[None], entropy.T[None], value.T[None]), back
 
-    @torch.no_grad()
+    @torch.inference_mode()
     def act(self, state: Tensor, observation: Tensor, uniform: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
         """Skills (B, n + 1), their log-probabilities and the values, chosen one after the other."""
         encoded, value, _ = self.encode(state, observation)
@@ -143,7 +143,7 @@ class SkillCoordinator(nn.Module):
     def _blocks(self, kind: type[Block]) -> Iterator[Block]:
         return (block for block in (*self.encoder, *self.decoder) if isinstance(block, kind))
 
-    @torch.no_grad()
+    @torch.inference_mode()
     def value(self, state: Tensor, observation: Tensor) -> Tensor:
         """V_h(s), V_h(o^1), ..., V_h(o^n), (B, n + 1)."""
         return self.encode(state, observation)[1].T

@@ -71,7 +71,7 @@ class Discriminators:
         self.team, self.individual, self.config = team, individual, config
         self.optimizer = JointAdam([*team.parameters(), *individual.parameters()], config.lr)
 
-    @torch.no_grad()
+    @torch.inference_mode()
     def rewards(self, batch: RolloutBatch) -> IntrinsicRewards:
         """Low-level rewards of a round, with the discriminators as they are now: those it was collected under."""
         config, data = self.config, SkillData.of(batch)
@@ -94,7 +94,7 @@ class Discriminators:
         rewards = self.rewards(batch)
         return replace(batch, reward=rewards.total), rewards
 
-    @torch.no_grad()
+    @torch.inference_mode()
     def update(self, batch: RolloutBatch) -> DiscriminatorStats:
         """Learn from this round alone: a longer memory would hold skills that mean something else by now."""
         data = SkillData.of(batch)

@@ -139,7 +139,7 @@ class SkillDiscoverer(nn.Module):
 
         return Evaluation(log_prob, entropy, value.expand(-1, -1, sizes.agents)), back
 
-    @torch.no_grad()
+    @torch.inference_mode()
     def act(
         self,
         state: Tensor,
@@ -167,7 +167,7 @@ class SkillDiscoverer(nn.Module):
         new = {"actor": actor.view(worlds, agents, -1), "critic": critic}
         return stored, choice.action(stored), choice.log_prob(stored), value.expand(-1, agents), new
 
-    @torch.no_grad()
+    @torch.inference_mode()
     def value(self, state: Tensor, skills: Tensor | None, memory: Tensor) -> Tensor:
         """V_l at what would be the next decision, (B, n)."""
         value, _ = self.critic.step(state, self._critic_skills(skills), memory)

@@ -115,7 +115,7 @@ class SkillCollector:
         high = RolloutBuilder(slots, worlds, agents + 1) if self.networks.sizes.skilled else None
         finished: list[Episodes] = []
         self.age[:] = 0  # no skill lives across versions
-        with torch.no_grad():
+        with torch.inference_mode():
             for t in range(slots):
                 now = self._step(low, high, t == slots - 1)
                 self._note(now, finished)

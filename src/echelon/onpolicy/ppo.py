@@ -135,7 +135,8 @@ class PPOLearner:
             raise ValueError(
                 f"minibatches={options.minibatches} exceeds the {len(chunks)} chunks of the batch; use fewer"
             )
-        steps, epochs, ratio_error = self._epochs(chunks)
+        with torch.inference_mode(self._written is not None):  # an operation costs a tenth less
+            steps, epochs, ratio_error = self._epochs(chunks)
         stats = _stats(batch, steps, epochs, ratio_error, value[acts], returns[acts])
         self.normalizer, self.version = normalizer, self.version + 1
         return stats
@@ -201,7 +202,6 @@ class PPOLearner:
         loss.total.backward()  # type: ignore[no-untyped-call]
         return loss
 
-    @torch.no_grad()
     def _written_out(self, piece: Chunks, count: Count) -> PPOLoss:
         """The gradient as the policy has it written."""
         assert self._written is not None  # asked before
