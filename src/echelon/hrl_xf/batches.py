@@ -33,7 +33,7 @@ CHUNK = 16_384
 _WINDOW = 32
 """Batches within which threads are sorted by length: little padding, and still a random order."""
 
-_TOGETHER = 16
+_TOGETHER = 32
 """Days of L2 that are loaded together."""
 
 T = TypeVar("T")
