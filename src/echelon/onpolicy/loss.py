@@ -80,8 +80,35 @@ def ppo_loss(
     units; the others have no effect, whatever is stored there. `count` is that of the whole mini-batch when this is
     only a part of it: losses of the parts then add up to the loss of the whole.
     """
+    count = count or Count.of(acts)
     with torch.no_grad():
-        loss = _loss(now, old_log_prob, old_value, advantage, target, acts, options, count or Count.of(acts))
+        zero = now.log_prob.new_zeros(())
+        acting = acts.to(zero.dtype)
+        share = acting / count.per_unit.sum().clamp(min=1)
+        weight = share if options.unit_reduction == "mean" else acting / count.decisions.clamp(min=1)
+
+        log_ratio = torch.where(acts, now.log_prob - old_log_prob, zero)
+        ratio = log_ratio.exp()
+        gain = torch.where(acts, advantage, zero)
+        free, held = ratio * gain, ratio.clamp(1 - options.clip, 1 + options.clip).mul_(gain)
+        policy = -(torch.minimum(free, held) * weight).sum()
+        by_log_prob = free.mul(free <= held).mul_(weight).neg_()  # no slope where the clip holds the gain down
+
+        value_loss, by_value = _value_loss(now.value, old_value, target, acts, options)
+        value = (value_loss * weight).sum()
+        entropy = torch.where(acts, now.entropy, zero)
+        distance = (ratio - 1).abs_()
+        loss = PPOLoss(
+            total=policy + options.value_coef * value - options.entropy_coef * (entropy * weight).sum(),
+            policy=policy,
+            value=value,
+            entropy=(entropy * share).sum(),
+            unit_entropy=entropy.sum((0, 1)) / count.per_unit.clamp(min=1),
+            approx_kl=((ratio - 1 - log_ratio) * share).sum(),
+            clip_fraction=((distance > options.clip) * share).sum(),
+            ratio_error=distance.max(),
+            slopes=(by_log_prob, weight * -options.entropy_coef, by_value * weight * options.value_coef),
+        )
     asked = (now.log_prob, now.entropy, now.value)
     if not torch.is_grad_enabled() or not any(tensor.requires_grad for tensor in asked):
         return loss
@@ -99,52 +126,19 @@ class _Total(torch.autograd.Function):
         return None, *(gradients[0] * slope for slope in ctx.slopes)
 
 
-def _loss(
-    now: Evaluation,
-    old_log_prob: Tensor,
-    old_value: Tensor,
-    advantage: Tensor,
-    target: Tensor,
-    acts: Tensor,
-    options: PPOOptions,
-    count: Count,
-) -> PPOLoss:
-    units = count.per_unit.sum().clamp(min=1)
-    zero = now.log_prob.new_zeros(())
-    acting = acts.to(zero.dtype)
-    share = acting / units
-    weight = share if options.unit_reduction == "mean" else acting / count.decisions.clamp(min=1)
-
-    log_ratio = torch.where(acts, now.log_prob - old_log_prob, zero)
-    ratio = log_ratio.exp()
-    gain = torch.where(acts, advantage, zero)
-    free, held = ratio * gain, ratio.clamp(1 - options.clip, 1 + options.clip).mul_(gain)
-    policy = -(torch.minimum(free, held) * weight).sum()
-    by_log_prob = free.mul(free <= held).mul_(weight).neg_()  # no slope where the clip holds the gain down
-
-    error = torch.where(acts, now.value - target, zero)
-    value_loss, by_value = _huber(error, options.huber_delta)
-    if options.value_clip is not None:
-        moved = (now.value - old_value).clamp_(-options.value_clip, options.value_clip)
-        held_loss, _ = _huber(torch.where(acts, moved.add_(old_value).sub_(target), zero), options.huber_delta)
-        stuck = (held_loss > value_loss) & ((now.value - old_value).abs() > options.value_clip)
-        by_value = by_value.masked_fill(stuck, 0.0)
-        value_loss = torch.maximum(value_loss, held_loss)
-    value = (value_loss * weight).sum()
-
-    entropy = torch.where(acts, now.entropy, zero)
-    distance = (ratio - 1).abs_()
-    return PPOLoss(
-        total=policy + options.value_coef * value - options.entropy_coef * (entropy * weight).sum(),
-        policy=policy,
-        value=value,
-        entropy=(entropy * share).sum(),
-        unit_entropy=entropy.sum((0, 1)) / count.per_unit.clamp(min=1),
-        approx_kl=((ratio - 1 - log_ratio) * share).sum(),
-        clip_fraction=((distance > options.clip) * share).sum(),
-        ratio_error=distance.max(),
-        slopes=(by_log_prob, weight * -options.entropy_coef, by_value * weight * options.value_coef),
-    )
+def _value_loss(
+    value: Tensor, old_value: Tensor, target: Tensor, acts: Tensor, options: PPOOptions
+) -> tuple[Tensor, Tensor]:
+    """The clipped Huber loss of each value, 0 where nobody acts, and its slope."""
+    zero = value.new_zeros(())
+    loss, slope = _huber(torch.where(acts, value - target, zero), options.huber_delta)
+    if options.value_clip is None:
+        return loss, slope
+    moved = value - old_value
+    held = moved.clamp(-options.value_clip, options.value_clip).add_(old_value).sub_(target)
+    held_loss, _ = _huber(torch.where(acts, held, zero), options.huber_delta)
+    stuck = (held_loss > loss) & (moved.abs() > options.value_clip)
+    return torch.maximum(loss, held_loss), slope.masked_fill(stuck, 0.0)
 
 
 def _huber(error: Tensor, delta: float | None) -> tuple[Tensor, Tensor]:
