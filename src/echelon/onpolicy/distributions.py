@@ -135,6 +135,12 @@ def soft_bounded(raw: Tensor, low: float, high: float) -> Tensor:
     return middle + half * torch.tanh((raw - middle) / half)
 
 
+def soft_bounded_slope(bounded: Tensor, low: float, high: float) -> Tensor:
+    """The slope of `soft_bounded` where it gives `bounded`: 1 - tanh^2."""
+    middle, half = (low + high) / 2, (high - low) / 2
+    return 1 - ((bounded - middle) / half) ** 2
+
+
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(8)
 _WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
 
@@ -189,7 +195,7 @@ class SquashedNormal:
             raise ValueError(f"low={low} must be less than high={high}")
         self.low, self.high = low, high
         self.mean = mean
-        self._raw, bounded = log_std, soft_bounded(log_std, *self.LOG_STD)
+        self._bounded = bounded = soft_bounded(log_std, *self.LOG_STD)
         self.log_std, self.std = bounded.expand_as(mean), bounded.exp().expand_as(mean)
 
     def sample(self, generator: torch.Generator | None = None) -> Tensor:
@@ -223,8 +229,8 @@ class SquashedNormal:
             d log p / d mean = s / std,    dH / d mean = dE / d mean
             d log p / d log std = s^2 - 1,    dH / d log std = 1 + std dE / d std
         """
-        if self._raw.dim() != 1:
-            raise ValueError(f"log_std {tuple(self._raw.shape)} must be (D,), one for all rows, to be scored")
+        if self._bounded.dim() != 1:
+            raise ValueError(f"log_std {tuple(self._bounded.shape)} must be (D,), one for all rows, to be scored")
         slope, u = mean_log_slope(self.mean, self.std)
 
         def back(by_log_prob: Tensor, by_entropy: Tensor) -> tuple[Tensor, Tensor]:
@@ -232,9 +238,7 @@ class SquashedNormal:
             score, (slope_mean, slope_std) = (stored - self.mean) / self.std, mean_log_slope_gradient(u)
             mean = by_log_prob * score / self.std + by_entropy * slope_mean
             log_std = by_log_prob * (score * score - 1) + by_entropy * (1 + self.std * slope_std)
-            middle, half = sum(self.LOG_STD) / 2, (self.LOG_STD[1] - self.LOG_STD[0]) / 2
-            inside = 1 - torch.tanh((self._raw - middle) / half) ** 2  # slope of soft_bounded
-            return mean, log_std.flatten(0, -2).sum(0) * inside
+            return mean, log_std.flatten(0, -2).sum(0) * soft_bounded_slope(self._bounded, *self.LOG_STD)
 
         return self.log_prob(stored), self._entropy(slope), back
 
