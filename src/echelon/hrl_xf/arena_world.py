@@ -22,7 +22,7 @@ from echelon.hrl_xf.diary import Diary, write_diary
 from echelon.hrl_xf.lean_world import lean_std_world_generator
 from echelon.hrl_xf.module_state import restore_modules
 from echelon.hrl_xf.schema import AgentLog
-from echelon.hrl_xf.world_run import LOGS, seat_name, write_logs
+from echelon.hrl_xf.world_run import LOGS, seat_name, write_log
 from echelon.runtime.deadline import raise_if_late
 from echelon.runtime.files import write_atomic
 from echelon.runtime.seeding import rng, seed_everything
@@ -166,7 +166,7 @@ def keep_logs(
     """Write the logs and diaries of the focal seats; the seats with the names of their files."""
     folder = f"{LOGS}/{index:05d}_{competitor.slug}"
     (output_dir / folder).mkdir(parents=True, exist_ok=True)
-    names, _ = write_logs(list(logs), output_dir / folder, compress=True)
+    names = [write_log(log, output_dir / folder, compress=True)[0] for log in logs]
     kept = [replace(seat, log_file=f"{folder}/{name}") for seat, name in zip(seats, names, strict=True)]
     for i, diary in enumerate(diaries):
         log = logs[i]

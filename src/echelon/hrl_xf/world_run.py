@@ -128,12 +128,6 @@ def write_log(log: AgentLog, folder: Path, compress: bool) -> tuple[str, int]:
     return name, len(raw)
 
 
-def write_logs(logs: list[AgentLog], folder: Path, compress: bool) -> tuple[list[str], int]:
-    """Write the logs; their names and the bytes they take."""
-    written = [write_log(log, folder, compress) for log in logs]
-    return [name for name, _ in written], sum(size for _, size in written)
-
-
 def result_of(
     world: Any, planned: PlannedWorld, files: list[str], size: int, tracker_failures: int, started: float
 ) -> WorldResult:
