@@ -82,16 +82,20 @@ def test_accumulated_gradients_are_those_of_the_whole() -> None:
     assert all(close)
 
 
-def test_the_floor_keeps_rounds_without_reward_quiet() -> None:
-    """All rewards zero: without the floor the critic's noise becomes full-size gradients of the coordinator."""
+@pytest.mark.parametrize("level", [COORDINATOR, DISCOVERER])
+def test_the_floor_keeps_rounds_without_reward_quiet(level: str) -> None:
+    """All rewards zero: without the floor the critic's noise becomes full-size gradients of the policy."""
+    option = {COORDINATOR: "advantage_std_floor", DISCOVERER: "discoverer_std_floor"}[level]
+    quiet = {"lambda_h": 0.0, "lambda_l": 0.0, "lambda_team": 0.0, "lambda_agent": 0.0, "value_coef": 0.0, "epochs": 1}
     norms = []
     for floor in (1e-5, 50.0):
-        agent, collector = make(small(advantage_std_floor=floor, lambda_h=0.0, value_coef=0.0, epochs=1))
+        agent, collector = make(small(**quiet, **{option: floor}))
         rollout = collector.collect(0, 80)
-        assert not rollout[COORDINATOR].reward.any()
+        assert not rollout[level].reward.any()
         stats = agent.update(rollout)
-        assert stats.coordinator is not None
-        norms.append(stats.coordinator.grad_norm)
+        learnt = stats.coordinator if level == COORDINATOR else stats.discoverer
+        assert learnt is not None
+        norms.append(learnt.grad_norm)
     assert norms[1] < 0.1 * norms[0]
 
 

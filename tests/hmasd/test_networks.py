@@ -194,11 +194,21 @@ def test_weights_depend_on_the_seed_alone() -> None:
     assert any(not torch.equal(a[name], t) for name, t in HMASDNetworks.seeded(SIZES, 5).state_dict().items())
 
 
+def test_an_untrained_critic_tells_no_place_from_another() -> None:
+    """Else advantages of the first rounds are its opinions, and every skill goes where it happens to see value."""
+    networks = HMASDNetworks.seeded(SIZES, 4)
+    state, observation = seen(64)
+    skills = torch.zeros(64, 1 + SIZES.agents, dtype=torch.long)
+    memory = networks.discoverer.initial_memory(64)
+    _, _, _, value, _ = networks.discoverer.act(state, observation, skills, memory, None)
+    assert value.std(0).max() < 0.05
+
+
 @pytest.mark.parametrize("inputs", [3, 200])
 def test_skills_enter_the_first_layer_as_one_hot_inputs_would(inputs: int) -> None:
     from echelon.hmasd.networks import Trunk
 
-    trunk = Trunk(inputs, 5, 16, 1, recurrent=False, gain=1.0)
+    trunk = Trunk(inputs, 5, 16, 1, recurrent=False)
     assert trunk.skills is not None
     joint = torch.cat([trunk.inputs.weight, trunk.skills.weight.T], 1)  # (16, inputs + 5)
     gram = joint @ joint.T if joint.shape[0] <= joint.shape[1] else joint.T @ joint

@@ -60,6 +60,8 @@ class HMASDConfig:
     """the low-level critic sees all agents' skills and has an output for each agent"""
     advantage_std_floor: float = 1e-5
     """least deviation that high-level advantages are divided by; .1 keeps rounds without reward quiet"""
+    discoverer_std_floor: float = 1e-5
+    """the same of low-level advantages; 1 lets skills part slowly, while the discriminators know little"""
 
     hidden: int = 64
     """width of all networks"""
@@ -142,7 +144,7 @@ class HMASDConfig:
 
     def discoverer_ppo(self) -> PPOOptions:
         """PPO of the low level."""
-        return self._ppo(self.lambda_l, 1e-5)
+        return self._ppo(self.lambda_l, self.discoverer_std_floor)
 
     def _ppo(self, entropy_coef: float, advantage_std_floor: float) -> PPOOptions:
         return PPOOptions(

@@ -36,10 +36,11 @@ class Trunk(nn.Module):
     """Input and skills -> MLP -> GRU -> MLP -> outputs; without `recurrent` the GRU is a plain layer.
 
     Skills enter the first layer as one-hot numbers would: as rows of an embedding added to its output, drawn together
-    with the layer's own weight.
+    with the layer's own weight. The last layer starts small: an untrained critic that has opinions drives all skills to
+    the places it happens to like, long before the discriminators can tell skills apart.
     """
 
-    def __init__(self, inputs: int, skills: int, width: int, outputs: int, recurrent: bool, gain: float) -> None:
+    def __init__(self, inputs: int, skills: int, width: int, outputs: int, recurrent: bool) -> None:
         super().__init__()
         self.inputs = nn.Linear(inputs, width)
         joint = nn.init.orthogonal_(torch.empty(width, inputs + skills), HIDDEN_GAIN)
@@ -54,7 +55,7 @@ class Trunk(nn.Module):
         self.gru = _gru(width) if recurrent else None
         self.norm_out = nn.LayerNorm(width)
         self.last = orthogonal(nn.Linear(width, width), HIDDEN_GAIN)
-        self.outputs = orthogonal(nn.Linear(width, outputs), gain)
+        self.outputs = orthogonal(nn.Linear(width, outputs), OUTPUT_GAIN)
         rows = [] if self.skills is None else [self.skills]
         self._before = Chain(self.inputs, *rows, nn.ReLU(), self.norm_in, self.hidden, nn.ReLU())
         self._after = Chain(self.norm_out, self.last, nn.ReLU(), self.outputs)
@@ -100,13 +101,11 @@ class SkillDiscoverer(nn.Module):
     def __init__(self, sizes: Sizes) -> None:
         super().__init__()
         self.sizes = sizes
-        self.actor = Trunk(
-            sizes.obs, sizes.agent_skills, sizes.hidden, sizes.actions, sizes.recurrent, gain=OUTPUT_GAIN
-        )
+        self.actor = Trunk(sizes.obs, sizes.agent_skills, sizes.hidden, sizes.actions, sizes.recurrent)
         self.log_std = nn.Parameter(torch.zeros(sizes.actions)) if sizes.continuous else None
         seen = sizes.team_skills + (sizes.agents * sizes.agent_skills if sizes.critic_sees_skills else 0)
         values = sizes.agents if sizes.critic_sees_skills else 1
-        self.critic = Trunk(sizes.state, seen, sizes.hidden, values, sizes.recurrent, gain=1.0)
+        self.critic = Trunk(sizes.state, seen, sizes.hidden, values, sizes.recurrent)
         offset = [0] + [sizes.team_skills + i * sizes.agent_skills for i in range(sizes.agents)]
         self._offset = torch.tensor(offset if sizes.critic_sees_skills else offset[:1])  # (1,) or (n + 1,)
 
