@@ -16,14 +16,17 @@ def test_the_paper_preset_is_the_papers_table() -> None:
     assert (c.envs, c.hidden, c.recurrent) == (32, 64, True)
     assert not c.critic_sees_skills
     assert not c.skill_baseline
-    assert c.advantage_std_floor == 1e-5
+    assert (c.advantage_std_floor, c.discoverer_std_floor) == (1e-5, 1e-5)
 
 
 def test_the_tuned_preset_is_the_one_the_results_were_made_with() -> None:
     c = PRESETS["alice_and_bob"].config
-    assert (c.agent_skills, c.lambda_e, c.advantage_std_floor, c.kl_stop) == (8, 50.0, 0.1, 0.03)
+    assert (c.agent_skills, c.lambda_e, c.kl_stop) == (8, 50.0, 0.03)
+    assert (c.lambda_h, c.lambda_l, c.lambda_team, c.lambda_agent) == (0.02, 0.01, 0.004, 0.02)
+    assert (c.advantage_std_floor, c.discoverer_std_floor) == (0.1, 1.0)
     assert (c.envs, c.samples_per_update, c.total_steps) == (128, 12_800, 1_500_000)
     assert c.critic_sees_skills
+    assert c.skill_baseline
     assert not c.recurrent
 
 

@@ -34,15 +34,22 @@ _ALICE_PAPER = HMASDConfig(
     max_grad_norm=10.0,
 )
 
+# Intrinsic rewards so small, and advantages divided by 1 or more, that skills part slowly: the longer agents spread out
+# evenly, the surer they meet the reward before every skill has found a place of its own and nobody looks for others.
 _ALICE = replace(
     _ALICE_PAPER,
     total_steps=1_500_000,
     envs=128,
     samples_per_update=12_800,
     agent_skills=8,
+    lambda_h=0.02,
     lambda_e=50.0,
+    lambda_team=0.004,
+    lambda_agent=0.02,
+    skill_baseline=True,
     critic_sees_skills=True,
     advantage_std_floor=0.1,
+    discoverer_std_floor=1.0,
     recurrent=False,
     kl_stop=0.03,
 )
