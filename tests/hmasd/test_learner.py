@@ -86,10 +86,10 @@ def test_accumulated_gradients_are_those_of_the_whole() -> None:
 def test_the_floor_keeps_rounds_without_reward_quiet(level: str) -> None:
     """All rewards zero: without the floor the critic's noise becomes full-size gradients of the policy."""
     option = {COORDINATOR: "advantage_std_floor", DISCOVERER: "discoverer_std_floor"}[level]
-    quiet = {"lambda_h": 0.0, "lambda_l": 0.0, "lambda_team": 0.0, "lambda_agent": 0.0, "value_coef": 0.0, "epochs": 1}
+    silent = small(lambda_h=0.0, lambda_l=0.0, lambda_team=0.0, lambda_agent=0.0, value_coef=0.0, epochs=1)
     norms = []
     for floor in (1e-5, 50.0):
-        agent, collector = make(small(**quiet, **{option: floor}))
+        agent, collector = make(small(silent, **{option: floor}))
         rollout = collector.collect(0, 80)
         assert not rollout[level].reward.any()
         stats = agent.update(rollout)
