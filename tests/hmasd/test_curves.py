@@ -52,9 +52,11 @@ def test_skills_in_use_counts_equal_shares_and_ignores_unused_ones() -> None:
 def test_the_table_says_how_each_seed_ended() -> None:
     first = Seed("x-s1", 1, {"m": series((100, 0.0), (300, 0.9), (400, 1.0))})
     second = Seed("x-s2", 2, {"m": series((100, 0.2), (300, 0.2), (400, 0.4))})
-    lines = table({"x": [first, second]}, "m")
+    begun = Seed("x-s3", 3, {"other": series((100, 0.2))})
+    lines = table({"x": [first, second, begun]}, "m")
     assert lines[2] == "| x-s1 | 400 | 1.000 | 1.000 | 1.000 |"  # only 400 is in the last quarter
-    assert lines[4].startswith("| **x, mean of 2** | | **0.700**")
+    assert lines[4] == "| x-s3 | – | – | – | – |"
+    assert lines[5].startswith("| **x, mean of 2** | | **0.700**")
 
 
 def test_seeds_of_a_group_share_a_picture(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -125,7 +125,10 @@ def table(groups: Mapping[str, Sequence[Seed]], name: str) -> list[str]:
     for group, seeds in groups.items():
         rows = []
         for seed in seeds:
-            curve = seed.curves[name]
+            curve = seed.curves.get(name)
+            if curve is None:  # a run that has just begun
+                lines.append(f"| {seed.name} | – | – | – | – |")
+                continue
             late = curve.values[curve.steps > 0.75 * curve.steps[-1]]
             rows.append((curve.values[-1], late.mean(), late.min()))
             figures = " | ".join(f"{x:.3f}" for x in rows[-1])
