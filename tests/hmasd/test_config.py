@@ -31,6 +31,7 @@ def test_the_sizes_the_documents_name_just_work(envs: int, samples: int) -> None
         ({"heads": 3}, "hidden=16 is not a multiple of heads=3"),
         ({"lambda_e": -1.0}, "lambda_e=-1.0 must not be negative"),
         ({"env_options": ("max_steps",)}, "env option 'max_steps' must be name=value"),
+        ({"discoverer_std_floor": 0.0}, "^discoverer_std_floor=0.0 must be positive"),
         ({"epochs": 0}, "epochs=0 must be at least 1"),
     ],
 )

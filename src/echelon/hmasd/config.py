@@ -118,8 +118,9 @@ class HMASDConfig:
         for name in ("lambda_h", "lambda_l", "lambda_e", "lambda_team", "lambda_agent"):
             if self.__dict__[name] < 0:
                 raise ValueError(f"{name}={self.__dict__[name]} must not be negative")
-        if not self.lr > 0:
-            raise ValueError(f"lr={self.lr} must be positive")
+        for name in ("lr", "advantage_std_floor", "discoverer_std_floor"):
+            if not self.__dict__[name] > 0:
+                raise ValueError(f"{name}={self.__dict__[name]} must be positive")
         if not 0 <= self.seed < 2**63:
             raise ValueError(f"seed={self.seed} must be in 0 .. 2**63 - 1")
         self.environment_options()
