@@ -83,7 +83,7 @@ def test_the_state_follows_from_the_observations_of_our_environments(config: HMA
         np.testing.assert_array_equal(agent._state_of(seen.observation), seen.state)
 
 
-@pytest.mark.parametrize("option", ["sensing_range=300", "view=map"])
+@pytest.mark.parametrize("option", ["sensing_range=300", "view=map", "view=outlook"])
 def test_where_it_does_not_follow_the_agent_asks_for_it(option: str) -> None:
     agent, _ = make(small(SKY, env_options=(*SKY.env_options, option)))
     seen = np.zeros((1, agent.sizes.agents, agent.sizes.obs), np.float32)

@@ -17,12 +17,12 @@ from numpy.typing import NDArray
 from echelon.envs import uav_radio as radio
 from echelon.envs.dense import ALL, DenseEnv, Outcome, Rows
 from echelon.envs.parallel import SingleWorld
-from echelon.envs.uav_config import MAP_CELLS, UAVConfig, uav_config
+from echelon.envs.uav_config import MAP_CELLS, OUTLOOK, UAVConfig, uav_config
+from echelon.envs.uav_outlook import outlook
 from echelon.envs.uav_view import maps
 from echelon.envs.vector import Array, Bool, BoxActions, EnvSpec, Float32
 
 IDLE, BASE_STATION, RELAY = 0, 1, 2
-QUALITY_SPAN = 30.0  # dB above the minimum at which quality is 1
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ class UAVEnv(DenseEnv):
         served = found.served
         count = served.sum(axis=1)
         heard = np.where(served, found.sinr, 1.0)
-        over = np.clip((10.0 * np.log10(heard) - c.min_sinr) / QUALITY_SPAN, 0.0, 1.0)
+        over = np.clip((10.0 * np.log10(heard) - c.min_sinr) / radio.QUALITY_SPAN, 0.0, 1.0)
         quality = np.where(served, over, 0.0).sum(axis=1) / np.maximum(count, 1)
         # Sums by UAV: one flat bin for each (world, UAV), the first of each world for users without one.
         bins = ((np.arange(worlds) * (n + 1) + 1)[:, None] + found.server).ravel()
@@ -174,6 +174,8 @@ class UAVEnv(DenseEnv):
             "quality": now.quality.copy(),  # copies: a reset writes into the network's arrays
             "throughput": now.throughput.copy(),
             "users_per_uav": now.load.copy(),
+            "reward_coverage": c.coverage_weight * coverage,
+            "reward_quality": c.quality_weight * now.quality,
         }
         if c.relays:
             linked = now.hops > 0
@@ -183,19 +185,13 @@ class UAVEnv(DenseEnv):
             info |= {
                 "hops": now.hops.copy(),
                 "roles": now.role.copy(),
-                "reward_coverage": 0.4 * coverage,
-                "reward_quality": 0.2 * now.quality,
                 "reward_connectivity": 0.2 * routed / c.num_uavs,
                 "reward_throughput": 0.2 * np.minimum(total, 1.0),
                 "reward_hops": -0.1 * hops / c.max_hops,
             }
         else:
             climb = (self.position[:, :, 2].mean(axis=1) - c.min_height) / (c.max_height - c.min_height)
-            info |= {
-                "reward_coverage": 0.7 * coverage,
-                "reward_quality": 0.3 * now.quality,
-                "reward_altitude": -0.1 * climb,
-            }
+            info["reward_altitude"] = -0.1 * climb
         parts = [value for key, value in info.items() if key.startswith("reward_")]
         return Outcome(np.sum(parts, axis=0), None, info)
 
@@ -212,7 +208,7 @@ class UAVEnv(DenseEnv):
 
         seen = np.empty((worlds, n, c.obs_dim), dtype=np.float32)
         seen[:, :, :3] = place
-        at = self._see_map(seen, rows, place, users, time) if c.view == "map" else self._see_list(seen, rows, state)
+        at = self._see_list(seen, rows, state) if c.view == "list" else self._see_map(seen, rows, place, users, time)
         if c.relays:
             seen[:, :, at : at + 3] = self.network.role[rows, :, None] == np.arange(3)
             seen[:, :, at + 3 : -1] = self.network.ground_link[rows]
@@ -236,11 +232,15 @@ class UAVEnv(DenseEnv):
         return at + m + n
 
     def _see_map(self, seen: Float32, rows: Rows, place: Float32, users: Float32, time: Float32) -> int:
-        """Time, and maps of users and other UAVs around each UAV. Returns where it ends."""
+        """Time, maps of users and other UAVs around each UAV, and its outlook if asked for. Returns where it ends."""
         near = (None, None) if self.config.sensing_range is None else self._near(rows)
         seen[:, :, 3] = time[:, None]
         seen[:, :, 4 : 4 + 2 * MAP_CELLS] = maps(place[:, :, :2], users, *near)
-        return 4 + 2 * MAP_CELLS
+        at = 4 + 2 * MAP_CELLS
+        if self.config.view == "map":
+            return at
+        seen[:, :, at : at + OUTLOOK] = outlook(self.config, self.position[rows], self.users[rows], *near)
+        return at + OUTLOOK
 
     def _near(self, rows: Rows) -> tuple[Bool, Bool]:
         """Which users (W, n, m) and which UAVs (W, n, n) are within each UAV's sensing range."""

@@ -6,11 +6,14 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 Distribution = Literal["uniform", "cluster", "hotspot"]
-View = Literal["list", "map"]
+View = Literal["list", "map", "outlook"]
 Channel = Literal["free_space", "urban", "suburban", "3gpp-36777"]
 
 MAP_SIDE = 7
 MAP_CELLS = MAP_SIDE * MAP_SIDE
+SPOT_RINGS = (0.015, 0.04, 0.08, 0.14, 0.22, 0.32, 0.45)  # radii in sides of the area
+SPOT_DIRECTIONS = 12
+OUTLOOK = SPOT_DIRECTIONS * len(SPOT_RINGS) + 3  # a gain for each spot, the way to the best one, its gain
 
 
 @dataclass(frozen=True)
@@ -33,7 +36,8 @@ class UAVConfig:
     sensing_range: float | None = None
     """Users and UAVs further away than this are hidden from an agent; flags say which ones it sees."""
     view: View = "list"
-    """`list`: an agent sees users and UAVs one by one; `map`: how many there are around it, cell by cell."""
+    """`list`: an agent sees users and UAVs one by one; `map`: how many there are around it, cell by cell;
+    `outlook`: the map, and how coverage and quality would change if it stood elsewhere."""
     uav_power: float = 20.0
     noise: float = -104.0
     bandwidth: float = 20e6
@@ -69,12 +73,22 @@ class UAVConfig:
             raise ValueError(f"user_distribution={self.user_distribution!r}; use uniform, cluster or hotspot")
         if self.channel not in ("free_space", "urban", "suburban", "3gpp-36777"):
             raise ValueError(f"channel={self.channel!r}; use free_space, urban, suburban or 3gpp-36777")
-        if self.view not in ("list", "map"):
-            raise ValueError(f"view={self.view!r}; use list or map")
+        if self.view not in ("list", "map", "outlook"):
+            raise ValueError(f"view={self.view!r}; use list, map or outlook")
         if self.sensing_range is not None and not self.sensing_range > 0:
             raise ValueError(f"sensing_range={self.sensing_range} must be above 0, or None to see everything")
         if not 3 <= self.max_hops <= 5:
             raise ValueError(f"max_hops={self.max_hops} must be 3, 4 or 5")
+
+    @property
+    def coverage_weight(self) -> float:
+        """Of the share of users served, in the reward."""
+        return 0.4 if self.relays else 0.7
+
+    @property
+    def quality_weight(self) -> float:
+        """Of the quality of their signals, in the reward."""
+        return 0.2 if self.relays else 0.3
 
     @property
     def state_dim(self) -> int:
@@ -82,8 +96,8 @@ class UAVConfig:
 
     @property
     def obs_dim(self) -> int:
-        if self.view == "map":
-            seen = 3 + 1 + 2 * MAP_CELLS
+        if self.view != "list":
+            seen = 3 + 1 + 2 * MAP_CELLS + (OUTLOOK if self.view == "outlook" else 0)
         else:
             seen = 3 + 2 * self.num_users + 3 * self.num_uavs + 1
             if self.sensing_range is not None:

@@ -17,6 +17,7 @@ Float = NDArray[np.float64]
 Int = NDArray[np.int64]
 
 FREQUENCY_GHZ = 2.4
+QUALITY_SPAN = 30.0  # dB above the minimum at which quality is 1
 REFERENCE_RATE = 199.3  # Mbit/s of 20 MHz at 30 dB, the unit of the throughput reward
 # Path loss a + b·log10(d): d in metres (the usual formulae of the last two have d in km).
 LOG_DISTANCE: dict[str, tuple[float, float]] = {
@@ -44,7 +45,7 @@ def path_loss_3gpp(distance: Float, elevation: Float, shadow_los: Float, shadow_
     return np.asarray(p * los + (1.0 - p) * nlos)
 
 
-def log_distance_power(power_dbm: float, channel: Channel, distance_sq: Float) -> Float:
+def log_distance_power(power_dbm: float, channel: Channel, distance_sq: Array) -> Array:
     """Received power in mW under a + b·log10(d): 10^((P − a)/10) · (d²)^(−b/20), which needs no logarithm."""
     a, b = LOG_DISTANCE[channel]
     gain = from_db(power_dbm - a)
