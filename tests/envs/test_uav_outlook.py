@@ -39,7 +39,9 @@ def test_the_way_to_a_user_out_of_reach_by_hand() -> None:
     assert gains(seen)[ring[4]] == pytest.approx(0.0, abs=1e-6)  # 140 m beyond
     assert gains(seen)[6] == pytest.approx(0.0, abs=1e-6)  # 15 m to the west
     assert seen[:SPOTS].argmax() == ring[2]  # over its head
-    np.testing.assert_allclose(seen[-3:], [1.0, 0.5, seen[ring[2]]])  # a full step to the east
+    np.testing.assert_allclose(seen[-3:-1], [1.0, 0.5])  # a full step to the east
+    worth = gains(seen)[ring[2]] * 0.97 ** (80 / 30)
+    assert seen[-1] == pytest.approx(0.5 + 0.5 * math.tanh(worth / GAIN_SHOWN), abs=1e-4)
 
 
 def test_a_way_shorter_than_a_step_is_shown_in_its_length() -> None:
@@ -50,7 +52,8 @@ def test_a_way_shorter_than_a_step_is_shown_in_its_length() -> None:
 def test_over_its_user_a_uav_has_nowhere_better_to_go() -> None:
     seen = look(replace(PRESETS["uav1"], min_sinr=40.0), [[500, 500, 50]], [[500, 500]])[0]
     assert seen[:SPOTS].max() < 0.5
-    np.testing.assert_allclose(seen[-3:], [0.5, 0.5, seen[:SPOTS].max()])
+    np.testing.assert_allclose(seen[-3:-1], [0.5, 0.5])
+    assert seen[-1] < 0.5
 
 
 def test_capacity_limits_what_there_is_to_gain() -> None:

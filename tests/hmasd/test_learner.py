@@ -14,7 +14,14 @@ from tests.hmasd.small import SKY, SMALL, make, small
 
 
 @pytest.mark.parametrize(
-    "config", [SMALL, SKY, small(critic_sees_skills=True), small(algorithm="mappo"), small(SKY, recurrent=False)]
+    "config",
+    [
+        SMALL,
+        SKY,
+        small(critic_sees_skills=True),
+        small(algorithm="mappo"),
+        small(SKY, recurrent=False, state_noise=True),
+    ],
 )
 def test_every_parameter_is_in_one_optimiser_and_changes(config: HMASDConfig) -> None:
     agent, collector = make(config)

@@ -15,7 +15,7 @@ from echelon.onpolicy.chunks import Chunks
 
 SIZES = Sizes(
     agents=3, obs=5, state=4, actions=2, continuous=False, team_skills=3, agent_skills=4, hidden=16, encoder_layers=2,
-    decoder_layers=2, heads=4, recurrent=True, critic_sees_skills=False,
+    decoder_layers=2, heads=4, recurrent=True, critic_sees_skills=False, state_noise=False,
 )  # fmt: skip
 
 
@@ -237,15 +237,28 @@ def test_without_skills_there_is_only_the_policy() -> None:
     assert log_prob.shape == value.shape == (2, 3)
 
 
-@pytest.mark.parametrize("continuous", [False, True])
+@pytest.mark.parametrize("noise", [False, True])
+def test_noise_depends_on_what_an_agent_sees_if_it_may(noise: bool) -> None:
+    """The same normal draw moves the action by another amount from another observation, or by the same."""
+    net = lively(replace(SIZES, continuous=True, recurrent=False, state_noise=noise)).discoverer
+    observation = torch.randn(2, 3, 5, generator=torch.Generator().manual_seed(1))
+    skills, memory = torch.zeros(2, 4, dtype=torch.int64), net.initial_memory(2)
+    without, drawn = (
+        net.act(torch.zeros(2, 4), observation, skills, memory, draws)[0] for draws in (None, torch.ones(2, 3, 2))
+    )
+    moved = drawn - without  # the deviation, (worlds, agents, numbers)
+    assert torch.allclose(moved, moved[:1, :1].expand_as(moved), atol=1e-6) is not noise
+    assert (moved > 0).all()
+
+
+@pytest.mark.parametrize(("continuous", "noise"), [(False, False), (True, False), (True, True)])
 @pytest.mark.parametrize("recurrent", [False, True])
 @pytest.mark.parametrize("sees", [False, True])
 def test_the_discoverers_written_gradient_is_that_of_finite_differences(
-    continuous: bool, recurrent: bool, sees: bool
+    continuous: bool, noise: bool, recurrent: bool, sees: bool
 ) -> None:
-    sizes = replace(
-        SIZES, hidden=4, heads=1, continuous=continuous, recurrent=recurrent, critic_sees_skills=sees, agent_skills=2
-    )
+    small = replace(SIZES, hidden=4, heads=1, agent_skills=2)
+    sizes = replace(small, continuous=continuous, state_noise=noise, recurrent=recurrent, critic_sees_skills=sees)
     net = lively(sizes).discoverer.double()
     length, pieces, n = (2, 2, sizes.agents) if recurrent else (1, 3, sizes.agents)
     torch.manual_seed(3)

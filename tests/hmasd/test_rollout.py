@@ -56,7 +56,9 @@ def test_skills_switch_exactly_every_k_steps_and_at_episode_ends(k: int, episode
         age = (age + 60) % episode
 
 
-@pytest.mark.parametrize("config", [SMALL, SKY, small(recurrent=False), small(critic_sees_skills=True)])
+@pytest.mark.parametrize(
+    "config", [SMALL, SKY, small(SKY, state_noise=True), small(recurrent=False), small(critic_sees_skills=True)]
+)
 def test_before_the_first_update_every_ratio_of_both_levels_is_one(config: HMASDConfig) -> None:
     agent, collector = make(config)
     collector.collect(0, 80)

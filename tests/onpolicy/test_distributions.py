@@ -257,9 +257,10 @@ def test_the_written_gradient_of_a_categorical_is_the_derived_one(masked: bool, 
     torch.testing.assert_close(back(by_log_prob, by_entropy)[0], torch.autograd.grad(total, source)[0])
 
 
-def test_the_written_gradient_of_a_squashed_normal_is_the_derived_one() -> None:
-    mean, stored = torch.randn(2, 5, 3, 2, generator=_generator(), dtype=torch.float64)
-    log_std = torch.tensor([-0.7, 0.4], dtype=torch.float64)
+@pytest.mark.parametrize("by_row", [False, True])
+def test_the_written_gradient_of_a_squashed_normal_is_the_derived_one(by_row: bool) -> None:
+    mean, stored, rows = torch.randn(3, 5, 3, 2, generator=_generator(), dtype=torch.float64)
+    log_std = rows if by_row else torch.tensor([-0.7, 0.4], dtype=torch.float64)
     by_log_prob, by_entropy = torch.randn(2, 5, 3, generator=_generator(1), dtype=torch.float64)
     log_prob, entropy, back = SquashedNormal(mean, log_std, -2.0, 1.0).score(stored)
     sources = [mean.clone().requires_grad_(), log_std.clone().requires_grad_()]
@@ -269,5 +270,3 @@ def test_the_written_gradient_of_a_squashed_normal_is_the_derived_one() -> None:
     total = (one.log_prob(stored) * by_log_prob + one.entropy() * by_entropy).sum()
     for ours, theirs in zip(back(by_log_prob, by_entropy), torch.autograd.grad(total, sources), strict=True):
         torch.testing.assert_close(ours, theirs)
-    with pytest.raises(ValueError, match="one for all rows"):
-        SquashedNormal(mean, log_std.expand_as(mean)).score(stored)

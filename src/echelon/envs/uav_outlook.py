@@ -2,8 +2,9 @@
 
 Around each UAV lie rings of spots, the nearer the denser. For each spot: what the reward's terms of coverage and
 quality would be with this UAV there, at its height, and all others where they are, less what they are now. Then the
-best spot: the way there, and its gain. It adds no facts: all of it is a function of the list view and of the radio
-model, without the shadowing of links. Quality is that of all users who could be served, capacity or not.
+best spot, a later gain being worth less: the way there, and what it is worth. It adds no facts: all of it is a function
+of the list view and of the radio model, without the shadowing of links. Quality is that of all users who could be
+served, capacity or not.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from echelon.envs.vector import Array, Bool, Float32
 
 PIECE = 2  # worlds at a time: the arrays of spots stay in the processor's cache
 GAIN_SHOWN = 0.05  # of the reward; shown as .5 + tanh(1) / 2
+PATIENCE = np.float32(0.97)  # what is left of a gain for each step that it is away
 
 
 def _offsets() -> Float32:
@@ -27,6 +29,7 @@ def _offsets() -> Float32:
 
 
 OFFSETS = _offsets()
+RADII = np.repeat(np.array(SPOT_RINGS), SPOT_DIRECTIONS)  # of the spots, without staying
 
 
 def outlook(
@@ -41,9 +44,9 @@ def outlook(
     pieces = [slice(at, at + PIECE) for at in range(0, worlds, PIECE)]
     value = np.concatenate([_value(config, position[at], users[at], people[at], uavs[at]) for at in pieces])
     gain = value[:, :, 1:] - value[:, :, :1]  # (W, n, spots)
-    best = gain.argmax(axis=2)
-    most = gain.max(axis=2, keepdims=True)
     stride = config.max_speed * config.dt / config.area
+    soon = gain * PATIENCE ** (RADII / stride).astype(np.float32)
+    best, most = soon.argmax(axis=2), soon.max(axis=2, keepdims=True)
     way = np.where(most > 0.0, np.clip(OFFSETS[1:][best] / np.float32(stride), -1.0, 1.0), 0.0)
     shown: Float32 = np.concatenate([np.tanh(gain / GAIN_SHOWN), way, np.tanh(most / GAIN_SHOWN)], axis=2)
     return (0.5 + 0.5 * shown).astype(np.float32)

@@ -63,6 +63,9 @@ class HMASDConfig:
     discoverer_std_floor: float = 1e-5
     """the same of low-level advantages; 1 lets skills part slowly, while the discriminators know little"""
 
+    state_noise: bool = False
+    """the noise of continuous actions depends on what an agent sees; else it is one learnt deviation for each number"""
+
     hidden: int = 64
     """width of all networks"""
     encoder_layers: int = 3

@@ -95,13 +95,15 @@ def _gru(width: int) -> nn.GRU:
 class SkillDiscoverer(nn.Module):
     """pi_l(a^i | o^i, z^i), shared by the agents, and the critic V_l(s, Z).
 
-    With `critic_sees_skills` the critic also sees z^1..z^n and values each agent apart.
+    With `critic_sees_skills` the critic also sees z^1..z^n and values each agent apart. With `state_noise` the actor
+    has a second half of outputs, added to the logarithm of the noise.
     """
 
     def __init__(self, sizes: Sizes) -> None:
         super().__init__()
         self.sizes = sizes
-        self.actor = Trunk(sizes.obs, sizes.agent_skills, sizes.hidden, sizes.actions, sizes.recurrent)
+        outputs = sizes.actions * (2 if sizes.state_noise else 1)
+        self.actor = Trunk(sizes.obs, sizes.agent_skills, sizes.hidden, outputs, sizes.recurrent)
         self.log_std = nn.Parameter(torch.zeros(sizes.actions)) if sizes.continuous else None
         seen = sizes.team_skills + (sizes.agents * sizes.agent_skills if sizes.critic_sees_skills else 0)
         values = sizes.agents if sizes.critic_sees_skills else 1
@@ -132,7 +134,9 @@ class SkillDiscoverer(nn.Module):
         def back(into: Gradients, by_log_prob: Tensor, by_entropy: Tensor, by_value: Tensor) -> None:
             by_out, *by_log_std = back_choice(by_log_prob, by_entropy)
             if self.log_std is not None:
-                into.add(self.log_std, *by_log_std)
+                into.add(self.log_std, *(by.sum_to_size(self.log_std.shape) for by in by_log_std))
+            if sizes.state_noise:
+                by_out = torch.cat([by_out, *by_log_std], -1)
             back_actor(into, by_out)
             back_critic(into, by_value if value.shape[-1] > 1 else by_value.sum(-1, keepdim=True))
 
@@ -180,7 +184,10 @@ class SkillDiscoverer(nn.Module):
     def _choice(self, out: Tensor, mask: Tensor | None) -> MaskedCategorical | SquashedNormal:
         if self.log_std is None:
             return MaskedCategorical(out, mask)
-        return SquashedNormal(out, self.log_std)
+        if not self.sizes.state_noise:
+            return SquashedNormal(out, self.log_std)
+        mean, noise = out.chunk(2, -1)
+        return SquashedNormal(mean, self.log_std + noise)
 
     def _critic_skills(self, skills: Tensor | None) -> Tensor | None:
         return None if skills is None else skills[..., : len(self._offset)] + self._offset

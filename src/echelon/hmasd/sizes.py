@@ -27,6 +27,7 @@ class Sizes:
     heads: int
     recurrent: bool
     critic_sees_skills: bool
+    state_noise: bool
 
     @property
     def skilled(self) -> bool:
@@ -37,12 +38,13 @@ class Sizes:
     def of(cls, spec: EnvSpec, config: HMASDConfig) -> Sizes:
         """The shapes for one environment."""
         skilled = config.skilled
+        continuous = isinstance(spec.actions, BoxActions)
         return cls(
             agents=spec.num_agents,
             obs=spec.obs_dim,
             state=spec.state_dim,
             actions=spec.actions.width,
-            continuous=isinstance(spec.actions, BoxActions),
+            continuous=continuous,
             team_skills=config.team_skills if skilled else 0,
             agent_skills=config.agent_skills if skilled else 0,
             hidden=config.hidden,
@@ -51,6 +53,7 @@ class Sizes:
             heads=config.heads,
             recurrent=config.recurrent,
             critic_sees_skills=config.critic_sees_skills and skilled,
+            state_noise=config.state_noise and continuous,
         )
 
     def check_same(self, saved: Sizes, source: str) -> None:

@@ -222,15 +222,13 @@ class SquashedNormal:
         return (self.log_std + slope).sum(-1) + constant * self.mean.shape[-1]
 
     def score(self, stored: Tensor) -> tuple[Tensor, Tensor, BackScore]:
-        """Log-probability, entropy and, written out, the gradients of mean (..., D) and of one log_std (D,).
+        """Log-probability, entropy and, written out, the gradients of mean (..., D) and of log_std, one or one a row.
 
         With s = (u - mean) / std and E the mean log slope:
 
             d log p / d mean = s / std,    dH / d mean = dE / d mean
             d log p / d log std = s^2 - 1,    dH / d log std = 1 + std dE / d std
         """
-        if self._bounded.dim() != 1:
-            raise ValueError(f"log_std {tuple(self._bounded.shape)} must be (D,), one for all rows, to be scored")
         slope, u = mean_log_slope(self.mean, self.std)
 
         def back(by_log_prob: Tensor, by_entropy: Tensor) -> tuple[Tensor, Tensor]:
@@ -238,7 +236,8 @@ class SquashedNormal:
             score, (slope_mean, slope_std) = (stored - self.mean) / self.std, mean_log_slope_gradient(u)
             mean = by_log_prob * score / self.std + by_entropy * slope_mean
             log_std = by_log_prob * (score * score - 1) + by_entropy * (1 + self.std * slope_std)
-            return mean, log_std.flatten(0, -2).sum(0) * soft_bounded_slope(self._bounded, *self.LOG_STD)
+            bounded = self._bounded
+            return mean, log_std.sum_to_size(bounded.shape) * soft_bounded_slope(bounded, *self.LOG_STD)
 
         return self.log_prob(stored), self._entropy(slope), back
 
