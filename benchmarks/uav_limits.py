@@ -2,9 +2,11 @@
 
     python benchmarks/uav_limits.py uav1 uav2 uav2-relay [--worlds 64]
 
-random: uniformly random actions, 200 steps. blind: one still placement for all worlds, by search. The others know each
-world's true reward of any placement. climb: each UAV in turn takes the best of its 27 moves of 30 m, until none helps;
-from a random placement, and from the blind one. best: still placements of each world by search, best of several starts.
+random: uniformly random actions, 200 steps. blind: one still placement for all worlds, by search. the way shown: every
+UAV flies low and always where `view=outlook` points it, from a random placement; 200 steps, and the last 50 of 400. The
+others know each world's true reward of any placement. climb: each UAV in turn takes the best of its 27 moves of 30 m,
+until none helps; from a random placement, and from the blind one. best: still placements of each world by search, best
+of several starts.
 """
 
 from __future__ import annotations
@@ -96,13 +98,29 @@ def blind_placement(worlds: Worlds, rng: np.random.Generator) -> Places:
     return max(found, key=lambda places: float(worlds.reward(places).mean()))
 
 
+def the_way_shown(preset: str, count: int, seed: int) -> tuple[float, float]:
+    """The mean reward of 200 steps of the rule "go where it says", and of steps 350 to 400."""
+    env = UAVEnv(uav_config(preset, max_steps=10**9, view="outlook"), count, seed, name=preset, autoreset=False)
+    seen, rewards = env.reset().observation, []
+    end = env.config.obs_dim - env.config.relay_dim
+    for _ in range(400):
+        way = 2.0 * seen[:, :, end - 3 : end - 1] - 1.0
+        step = env.step(np.concatenate([way, np.full_like(way[:, :, :1], -1.0)], axis=2))
+        seen = step.observation
+        rewards.append(float(step.reward.mean()))
+    return float(np.mean(rewards[:200])), float(np.mean(rewards[350:]))
+
+
 def levels(preset: str, count: int, seed: int) -> dict[str, float]:
     worlds, rng = Worlds(preset, count, seed), np.random.default_rng(seed)
     blind = blind_placement(Worlds(preset, 256, seed + 1), rng)  # found on other worlds
     still = [worlds.reward(search(worlds, worlds.reward, worlds.anywhere(rng), rng, 4 * ROUNDS)) for _ in range(STARTS)]
+    shown, at_rest = the_way_shown(preset, count, seed)
     return {
         "random": worlds.random_steps(rng),
         "blind": float(worlds.reward(blind).mean()),
+        "the way shown": shown,
+        "the same, at rest": at_rest,
         "climb from random": float(worlds.reward(climb(worlds, worlds.anywhere(rng))).mean()),
         "climb from blind": float(worlds.reward(climb(worlds, np.repeat(blind, count, axis=0))).mean()),
         f"best of {STARTS} searches": float(np.max(still, axis=0).mean()),

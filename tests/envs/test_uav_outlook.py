@@ -88,7 +88,8 @@ def test_gains_are_those_of_worlds_in_which_the_uav_stands_there(scenario: str, 
     rng = np.random.default_rng(1)
     env.position[..., 2] = 50.0
     now = env.step(still)
-    seen = now.observation[..., -OUTLOOK:] if scenario == "uav1" else now.observation[..., -OUTLOOK - 5 : -5]
+    end = config.obs_dim - config.relay_dim
+    seen = now.observation[..., end - OUTLOOK : end]
     before = {name: now.info[f"reward_{name}"].copy() for name in ("coverage", "quality")}
     start, compared = env.position.copy(), 0
     for uav in range(5):

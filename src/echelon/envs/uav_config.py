@@ -102,7 +102,12 @@ class UAVConfig:
             seen = 3 + 2 * self.num_users + 3 * self.num_uavs + 1
             if self.sensing_range is not None:
                 seen += self.num_users + self.num_uavs
-        return seen + (3 + self.num_ground + 1 if self.relays else 0)
+        return seen + self.relay_dim
+
+    @property
+    def relay_dim(self) -> int:
+        """The last numbers an agent sees, in scenario 2: its role, its links to ground stations, its hops."""
+        return 3 + self.num_ground + 1 if self.relays else 0
 
 
 PRESETS: dict[str, UAVConfig] = {
