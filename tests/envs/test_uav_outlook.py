@@ -31,22 +31,23 @@ def gains(seen: Array) -> Array:
 
 
 def test_the_way_to_a_user_out_of_reach_by_hand() -> None:
-    # 45 dB over the noise reach 88.6 m, from 50 m up 73 m over ground. One user of 50 is 80 m to the east: too far.
-    seen = look(replace(PRESETS["uav1"], min_sinr=45.0), [[500, 500, 50]], [[580, 500], *FAR * 49])[0]
-    quality = (83.95 - 20 * math.log10(math.hypot(65, 50)) - 45) / 30
+    # 45 dB over the noise reach 88.6 m, from 50 m up 73 m over ground. One user of 50 is 100 m to the east: too far.
+    seen = look(replace(PRESETS["uav1"], min_sinr=45.0), [[500, 500, 50]], [[600, 500], *FAR * 49])[0]
+    quality = (83.95 - 20 * math.log10(math.hypot(70, 50)) - 45) / 30
     ring = np.arange(0, SPOTS, SPOT_DIRECTIONS)  # the first spot of each; of rings 0, 2, 4, 6 it lies due east
-    assert gains(seen)[ring[0]] == pytest.approx(0.7 / 50 + 0.3 * quality, abs=1e-4)  # 15 m nearer
+    assert gains(seen)[ring[0]] == pytest.approx(0.7 / 50 + 0.3 * quality, abs=1e-4)  # 30 m nearer
     assert gains(seen)[ring[4]] == pytest.approx(0.0, abs=1e-6)  # 140 m beyond
-    assert gains(seen)[6] == pytest.approx(0.0, abs=1e-6)  # 15 m to the west
+    assert gains(seen)[6] == pytest.approx(0.0, abs=1e-6)  # 30 m to the west
     assert seen[:SPOTS].argmax() == ring[2]  # over its head
     np.testing.assert_allclose(seen[-3:-1], [1.0, 0.5])  # a full step to the east
-    worth = gains(seen)[ring[2]] * 0.97 ** (80 / 30)
+    worth = gains(seen)[ring[2]] * 0.97 ** (100 / 30)
     assert seen[-1] == pytest.approx(0.5 + 0.5 * math.tanh(worth / GAIN_SHOWN), abs=1e-4)
 
 
 def test_a_way_shorter_than_a_step_is_shown_in_its_length() -> None:
-    seen = look(replace(PRESETS["uav1"], min_sinr=45.0), [[500, 500, 50]], [[515, 500]])[0]
-    np.testing.assert_allclose(seen[-3:-1], [0.75, 0.5])  # 15 m of 30
+    fast = replace(PRESETS["uav1"], min_sinr=45.0, max_speed=60.0)
+    seen = look(fast, [[500, 500, 50]], [[530, 500]])[0]
+    np.testing.assert_allclose(seen[-3:-1], [0.75, 0.5])  # 30 m of 60
 
 
 def test_over_its_user_a_uav_has_nowhere_better_to_go() -> None:

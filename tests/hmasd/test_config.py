@@ -32,6 +32,7 @@ def test_the_sizes_the_documents_name_just_work(envs: int, samples: int) -> None
         ({"lambda_e": -1.0}, "lambda_e=-1.0 must not be negative"),
         ({"env_options": ("max_steps",)}, "env option 'max_steps' must be name=value"),
         ({"discoverer_std_floor": 0.0}, "^discoverer_std_floor=0.0 must be positive"),
+        ({"final_lr": 0.0}, "final_lr=0.0 must be positive; leave it out to keep lr=0.001"),
         ({"epochs": 0}, "epochs=0 must be at least 1"),
     ],
 )
@@ -44,6 +45,12 @@ def test_the_round_follows_progress_in_multiples_of_the_worlds() -> None:
     growing = small(total_steps=1000, samples_per_update=80, final_samples_per_update=160)
     assert [growing.round_size(steps) for steps in (0, 500, 1000, 5000)] == [80, 120, 160, 160]
     assert all(growing.round_size(steps) % growing.envs == 0 for steps in range(0, 1000, 7))
+
+
+def test_the_learning_rate_follows_progress() -> None:
+    assert small(total_steps=1000).learning_rate(500) == 1e-3
+    slowing = small(total_steps=1000, final_lr=2e-4)
+    assert [slowing.learning_rate(steps) for steps in (0, 500, 1000, 5000)] == pytest.approx([1e-3, 6e-4, 2e-4, 2e-4])
 
 
 def test_environment_options_are_values() -> None:

@@ -139,6 +139,16 @@ def test_the_batch_follows_progress(tmp_path: Path) -> None:
     assert load_checkpoint(tmp_path / "checkpoints" / "hmasd_sync_final").state["env_steps"] == 432
 
 
+def test_every_optimiser_follows_progress(tmp_path: Path) -> None:
+    slowing = small(total_steps=320, final_lr=2e-4)
+    run(options(tmp_path, config=slowing))
+    rates = {name: float(t) for name, t in final(tmp_path).items() if name.endswith(".lr")}
+    assert len(rates) == 3  # both levels and the discriminators
+    assert list(rates.values()) == pytest.approx([slowing.learning_rate(240)] * 3)  # of the last update
+    with pytest.raises(OptionsDiffer, match=r"config\.total_steps"):
+        run(options(tmp_path, config=replace(slowing, total_steps=640)))
+
+
 def test_a_changed_option_is_an_error_that_shows_the_difference(tmp_path: Path) -> None:
     run(options(tmp_path, config=small(total_steps=80)))
     with pytest.raises(OptionsDiffer, match=r"config\.k: 5 → 4"):

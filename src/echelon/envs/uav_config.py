@@ -11,7 +11,7 @@ Channel = Literal["free_space", "urban", "suburban", "3gpp-36777"]
 
 MAP_SIDE = 7
 MAP_CELLS = MAP_SIDE * MAP_SIDE
-SPOT_RINGS = (0.015, 0.04, 0.08, 0.14, 0.22, 0.32, 0.45)  # radii in sides of the area
+SPOT_RINGS = (0.03, 0.06, 0.1, 0.16, 0.24, 0.34, 0.46)  # radii in sides of the area
 SPOT_DIRECTIONS = 12
 OUTLOOK = SPOT_DIRECTIONS * len(SPOT_RINGS) + 3  # a gain for each spot; the way to the best one, its worth
 

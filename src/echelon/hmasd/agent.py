@@ -92,6 +92,7 @@ class HMASDAgent:
             raise ValueError("there is no round to learn from; collect one and store_round() it first")
         rollout, samples = self._pending, self.samples_collected_this_round
         logger.info("sync update begins: %d samples collected, policy version %d", samples, self.policy_version)
+        self.learner.set_lr(self.config.learning_rate(self.samples_learnt))
         stats = self.learner.update(rollout)
         self._pending = None
         self.samples_learnt += samples

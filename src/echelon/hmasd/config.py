@@ -81,6 +81,8 @@ class HMASDConfig:
 
     lr: float = 1e-4
     """learning rate of all networks"""
+    final_lr: float | None = None
+    """let the learning rate go in a straight line to this at the end; not given: it stays as it is"""
     epochs: int = 15
     """passes over a round in one update"""
     discriminator_epochs: int = 15
@@ -124,6 +126,8 @@ class HMASDConfig:
         for name in ("lr", "advantage_std_floor", "discoverer_std_floor"):
             if not self.__dict__[name] > 0:
                 raise ValueError(f"{name}={self.__dict__[name]} must be positive")
+        if self.final_lr is not None and not self.final_lr > 0:
+            raise ValueError(f"final_lr={self.final_lr} must be positive; leave it out to keep lr={self.lr}")
         if not 0 <= self.seed < 2**63:
             raise ValueError(f"seed={self.seed} must be in 0 .. 2**63 - 1")
         self.environment_options()
@@ -138,9 +142,20 @@ class HMASDConfig:
         """Samples of the round that starts after `env_steps`: constant, or linear in progress."""
         if self.final_samples_per_update is None:
             return self.samples_per_update
-        progress = min(env_steps / self.total_steps, 1.0)
-        wanted = self.samples_per_update + progress * (self.final_samples_per_update - self.samples_per_update)
+        wanted = self._on_the_way(self.samples_per_update, self.final_samples_per_update, env_steps)
         return max(round(wanted / self.envs), 1) * self.envs
+
+    def learning_rate(self, env_steps: int) -> float:
+        """Of the update after `env_steps`: constant, or linear in progress."""
+        return self.lr if self.final_lr is None else self._on_the_way(self.lr, self.final_lr, env_steps)
+
+    def _on_the_way(self, first: float, last: float, env_steps: int) -> float:
+        return first + min(env_steps / self.total_steps, 1.0) * (last - first)
+
+    @property
+    def follows_progress(self) -> bool:
+        """Something depends on how much of `total_steps` is done."""
+        return self.final_samples_per_update is not None or self.final_lr is not None
 
     def coordinator_ppo(self) -> PPOOptions:
         """PPO of the high level."""

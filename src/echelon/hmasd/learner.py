@@ -56,10 +56,10 @@ class HMASDLearner:
         self.discriminators: Discriminators | None = None
         if networks.team is not None and networks.individual is not None:
             self.discriminators = Discriminators(networks.team, networks.individual, config)
-        optimizers = [o for learner in learners.values() for o in learner.optimizers]
+        self._optimizers = [o for learner in learners.values() for o in learner.optimizers]
         if self.discriminators is not None:
-            optimizers.append(self.discriminators.optimizer)
-        check_optimizers(dict(networks.named_parameters()), optimizers)
+            self._optimizers.append(self.discriminators.optimizer)
+        check_optimizers(dict(networks.named_parameters()), self._optimizers)
 
     @property
     def version(self) -> int:
@@ -75,6 +75,11 @@ class HMASDLearner:
         stats = self.levels.update({**rollout, DISCOVERER: batch})
         learnt = self.discriminators.update(batch)
         return UpdateStats(stats[DISCOVERER], stats[COORDINATOR], learnt, rewards)
+
+    def set_lr(self, lr: float) -> None:
+        """The learning rate of all networks from now on."""
+        for optimizer in self._optimizers:
+            optimizer.lr = lr
 
     def state_dict(self) -> dict[str, Tensor]:
         """Everything that changes: weights, optimisers, value statistics, random streams, version."""

@@ -233,8 +233,8 @@ def run_options(options: TrainOptions) -> dict[str, object]:
 
 
 def may_change(options: TrainOptions) -> tuple[str, ...]:
-    """Options that do not touch the result; a longer total does not either, unless rounds follow progress."""
-    longer = () if options.config.final_samples_per_update is not None else ("config.total_steps",)
+    """Options that do not touch the result; a longer total does not either, unless something follows progress."""
+    longer = () if options.config.follows_progress else ("config.total_steps",)
     return MAY_CHANGE + longer
 
 
