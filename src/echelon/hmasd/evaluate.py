@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from echelon.envs.make import make_vector_env
 from echelon.hmasd.agent import HMASDAgent
 from echelon.hmasd.config import HMASDConfig
 from echelon.hmasd.options import EvaluateOptions
-from echelon.hmasd.sizes import spec_from_json
+from echelon.hmasd.sizes import Sizes, spec_from_json
 from echelon.onpolicy.batch import Array
 from echelon.runtime.checkpoint import latest
 from echelon.runtime.files import write_json
@@ -107,11 +107,22 @@ def find_checkpoint(path: Path) -> Path:
     raise ValueError(f"{path} is neither a checkpoint nor a run with one; give checkpoints/hmasd_sync_<steps>")
 
 
+def move_to(agent: HMASDAgent, env_options: Sequence[str]) -> None:
+    """Let an agent be tested in worlds with other options; it must see and do the same kinds of things there."""
+    config = replace(agent.config, env_options=(*agent.config.env_options, *env_options))
+    workers = None if ":" not in config.env else 0
+    with make_vector_env(config.env, 1, 0, workers=workers, **config.environment_options()) as env:
+        Sizes.of(env.spec, config).check_same(agent.sizes, "the agent")
+    agent.config = config
+
+
 def run(options: EvaluateOptions) -> int:
     """The command: play, tell, and keep if asked."""
     torch.set_num_threads(1)
     where = find_checkpoint(options.model_path)
     agent = HMASDAgent.load(where)
+    if options.env_options:
+        move_to(agent, options.env_options)
     result = evaluate(agent, options.episodes, options.seed, options.greedy)
     logger.info("%s on %s: %s", where.name, agent.config.env, result)
     if options.json_path is not None:

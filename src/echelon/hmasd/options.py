@@ -91,6 +91,8 @@ class EvaluateOptions:
     """take the most probable skill and action instead of drawing them, as in training"""
     seed: int = 0
     """root of the test episodes' random streams"""
+    env_options: tuple[str, ...] = ()
+    """options in which the worlds differ from those of the training, each as name=value, such as max_steps=5000"""
     json_path: Path | None = None
     """also write the result here, every episode's return included"""
 
