@@ -59,7 +59,7 @@ _ALICE = replace(
 # intrinsic rewards that stay small beside .3 a step.
 _UAV_TUNED = HMASDConfig(
     env_options=("max_steps=200", "view=outlook"),
-    total_steps=1_000_000,
+    total_steps=2_000_000,
     envs=64,
     samples_per_update=6400,
     lambda_h=0.01,
