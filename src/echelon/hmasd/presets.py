@@ -82,6 +82,17 @@ _UAV_TUNED = HMASDConfig(
     kl_stop=0.03,
 )
 
+# The outlook knows nothing of links to the ground, on which everything depends here: the map is better.
+_UAV_RELAY_TUNED = replace(
+    _UAV_TUNED,
+    env_options=("max_steps=200", "view=map"),
+    total_steps=1_500_000,
+    lambda_team=0.01,
+    lambda_agent=0.02,
+    state_noise=False,
+    final_lr=None,
+)
+
 _SPREAD = HMASDConfig(
     env="mpe2.simple_spread_v3:parallel_env",
     env_options=("max_cycles=25",),
@@ -103,8 +114,8 @@ PRESETS: dict[str, TrainOptions] = {
     "uav2": TrainOptions(config=HMASDConfig(env="uav2"), eval_greedy=True),
     "uav2-relay": TrainOptions(config=HMASDConfig(env="uav2-relay"), eval_greedy=True),
     **{
-        f"{env}-tuned": TrainOptions(config=replace(_UAV_TUNED, env=env), eval_greedy=True, eval_episodes=32)
-        for env in ("uav1", "uav2", "uav2-relay")
+        f"{env}-tuned": TrainOptions(config=replace(tuned, env=env), eval_greedy=True, eval_episodes=32)
+        for env, tuned in (("uav1", _UAV_TUNED), ("uav2", _UAV_TUNED), ("uav2-relay", _UAV_RELAY_TUNED))
     },
     "spread": TrainOptions(config=_SPREAD, eval_episodes=32),
 }
