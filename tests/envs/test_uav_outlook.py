@@ -118,15 +118,3 @@ def test_only_what_is_in_sensing_range_counts() -> None:
     assert not np.array_equal(seen, look(near, [uavs[0], [600.0, 520.0, 100.0], uavs[2]], users)[0])
     everything = look(PRESETS["uav1"], uavs, users)[0]
     assert not np.array_equal(seen, everything)
-
-
-def test_the_outlook_does_not_know_the_order_of_users_nor_how_many_worlds_there_are() -> None:
-    config = uav_config("uav2", view="outlook")
-    ours, theirs = UAVEnv(config, 5, 3), UAVEnv(config, 5, 3)
-    ours.reset(), theirs.reset()
-    theirs.users = theirs.users[:, ::-1].copy()
-    still = np.zeros((5, 5, 3))
-    one, other = ours.step(still).observation, theirs.step(still).observation
-    np.testing.assert_allclose(one, other, atol=1e-4)
-    assert one.min() >= 0.0
-    assert one.max() <= 1.0

@@ -136,9 +136,7 @@ class UAVEnv(DenseEnv):
             return radio.log_distance_power(c.uav_power, c.channel, distance_sq)
         links = c.num_uavs * c.num_users
         shadow = self.streams.normal(rows, 2 * links).reshape(-1, 2, c.num_uavs, c.num_users)
-        elevation = np.degrees(np.arctan2(height, np.sqrt(flat_sq)))
-        loss = radio.path_loss_3gpp(np.sqrt(distance_sq), elevation, shadow[:, 0], shadow[:, 1])
-        return np.asarray(10.0 ** ((c.uav_power - loss) / 10.0))
+        return radio.power_3gpp(c.uav_power, distance_sq, height, shadow[:, 0], shadow[:, 1])
 
     def _backhaul(self, position: Array, server: Array, quality: Array, access: Array, load: Array) -> Network:
         """Scenario 2: routes to the ground, what they let through, and each UAV's role.

@@ -53,7 +53,11 @@ def outlook(
 
 
 def _value(c: UAVConfig, position: Array, users: Array, near_user: Bool, near_uav: Bool) -> Float32:
-    """The reward's terms of coverage and quality with each UAV at each of its spots, (W, n, spots + 1)."""
+    """The reward's terms of coverage and quality with each UAV at each of its spots, (W, n, spots + 1).
+
+    What `UAVEnv` measures once a step is measured here for every spot, with what does not depend on it worked out
+    before; a test holds the two together.
+    """
     power = _power(c, position, users)  # (W, n, spots, m)
     least, noise = np.float32(radio.from_db(c.min_sinr)), np.float32(radio.from_db(c.noise))
     others = np.where(near_uav[..., None], power[:, None, :, 0], np.float32(0.0))  # (W, n, n, m)
@@ -93,6 +97,5 @@ def _power(c: UAVConfig, position: Array, users: Array) -> Float32:
     np.maximum(distance_sq, (height**2)[..., None], out=distance_sq)  # rounding must not bring a user nearer than that
     if c.channel != "3gpp-36777":
         return radio.log_distance_power(c.uav_power, c.channel, distance_sq)
-    distance, none = np.sqrt(distance_sq), np.zeros(1)
-    elevation = np.degrees(np.arcsin(height[..., None] / distance))
-    return np.asarray(10.0 ** ((c.uav_power - radio.path_loss_3gpp(distance, elevation, none, none)) / 10.0))
+    none = np.zeros(1)
+    return radio.power_3gpp(c.uav_power, distance_sq, height[..., None], none, none)

@@ -45,6 +45,13 @@ def path_loss_3gpp(distance: Float, elevation: Float, shadow_los: Float, shadow_
     return np.asarray(p * los + (1.0 - p) * nlos)
 
 
+def power_3gpp(power_dbm: float, distance_sq: Array, height: Array, shadow_los: Array, shadow_nlos: Array) -> Array:
+    """Received power in mW under `path_loss_3gpp`, from a UAV so high and so far away."""
+    distance = np.sqrt(distance_sq)
+    elevation = np.degrees(np.arcsin(height / distance))
+    return np.asarray(10.0 ** ((power_dbm - path_loss_3gpp(distance, elevation, shadow_los, shadow_nlos)) / 10.0))
+
+
 def log_distance_power(power_dbm: float, channel: Channel, distance_sq: Array) -> Array:
     """Received power in mW under a + b·log10(d): 10^((P − a)/10) · (d²)^(−b/20), which needs no logarithm."""
     a, b = LOG_DISTANCE[channel]
