@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -129,28 +129,65 @@ def deals(draw: st.DrawFn, day: DayState) -> list[tuple[Role, Offer]]:
     return draw(st.lists(st.tuples(role, offer), max_size=4))
 
 
+class Books(NamedTuple):
+    """A factory's days as the game counts them, by days ahead."""
+
+    made: list[int]
+    stock: list[int]
+    """of input at dusk"""
+    short: list[int]
+
+
+def books(stock: int, arrivals: Sequence[int], sales: Sequence[int], lines: int) -> Books:
+    """The four lines of spec §4, day after day: the game's own books, with none of L1's formulas."""
+    kept = Books([], [], [])
+    for arriving, promised in zip(arrivals, sales, strict=True):
+        made = min(stock + arriving, lines, promised)
+        stock += max(0, arriving - made)
+        kept.made.append(made)
+        kept.stock.append(stock)
+        kept.short.append(promised - made)
+    return kept
+
+
 def reference(
     day: DayState, signed: Sequence[tuple[Role, Offer]], H: int = 40
 ) -> tuple[list[float], list[float], float]:
-    """Spec §4 line by line, one day after the other: (C − …)[d], min S[d], free money, none of them clamped."""
-    L, T, t = day.n_lines, day.n_steps, day.current_step
+    """What may still be bought and sold by days ahead, and free money, none of them clamped: asked of the books.
+
+    Sold: the most that leaves a day whole when every line works on every day before it, less what is promised. Bought:
+    the most that leaves at most L in stock at the end when every line works. Negative: so much is too much already.
+    """
+    L, t, days_left = day.n_lines, day.current_step, day.n_steps - day.current_step
     q_in, q_out = [0] * (H + 1), [0] * (H + 1)
     q_in[: len(day.commitments.Q_in)], q_out[: len(day.commitments.Q_out)] = day.commitments.Q_in, day.commitments.Q_out
     owed = sum(day.commitments.Payables)
     for role, (q, time, p) in signed:
         (q_in if role == "buyer" else q_out)[time - t] += q
         owed += q * p if role == "buyer" else 0
-    backlog = [day.inventory_input]
-    for k in range(H + 1):
-        backlog.append(max(0, backlog[k] + q_in[k] - L))
-    buy = [float(L * max(0, T - (t + d)) - backlog[d] - sum(q_in[d:])) for d in range(H + 1)]
-    material, product, S = day.inventory_input, day.inventory_output, []
-    for k in range(H + 1):
-        material += q_in[k]
-        made = min(material, L) if t + k < T else 0
-        material, product = material - made, product + made - q_out[k]
-        S.append(product)
-    sell = [float(min(S[d:])) for d in range(H + 1)]
+    busy = [L] * (H + 1)
+
+    def stock_at_the_end(arrivals: Sequence[int]) -> int:
+        return books(day.inventory_input, arrivals, busy, L).stock[-1]
+
+    at_work = books(day.inventory_input, q_in, busy, L)
+    sell = [float(made - promised) for made, promised in zip(at_work.made, q_out, strict=True)]
+    buy = []
+    for d in range(H + 1):
+        lacking = L - stock_at_the_end(q_in)
+        dawn = day.inventory_input if d == 0 else at_work.stock[d - 1]
+        if d == days_left - 1:
+            buy.append(float(L - dawn - q_in[d]))
+        elif lacking <= 0:
+            buy.append(float(lacking))
+        else:
+            more = 0
+            while stock_at_the_end([*q_in[:d], q_in[d] + more + 1, *q_in[d + 1 :]]) <= L:
+                more += 1
+            buy.append(float(more))
+    over = range(days_left, H + 1)
+    for d in over:
+        buy[d] = sell[d] = 0.0
     return buy, sell, day.balance - 0.1 * day.initial_balance - owed
 
 

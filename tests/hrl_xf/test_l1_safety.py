@@ -36,34 +36,55 @@ def clip(out: L1Output, q: float, p: float, ahead: float) -> Offer | None:
 # -- limits --
 
 DELIVERIES = a_day(inventory_input=4, commitments=commitments([0, 15, 3], [0, 6, 0, 10]))
-"""L = 10, C = 400, 390, …; backlog 4, 0, 5, 0, …; made 4, 14, 22, 22, …; promised 0, 6, 6, 16, …"""
-
-
-def test_safe_to_buy_by_hand() -> None:
-    """C − backlog − still to come: 400−4−18, 390−0−18, 380−5−3, 370−0−0, …, and 0 when the game is over (index H)."""
-    Q_safe = look(DELIVERIES).Q_safe[0]
-    assert Q_safe[:5].tolist() == [378, 372, 372, 370, 360]
-    assert Q_safe[40] == 0
-    assert look(a_day(n_steps=60)).Q_safe[0, 40] == 100, "10 days of 10 lines are left 40 days ahead"
+"""L = 10; 5 of the 15 stay in stock whatever is sold: stock at dawn 4, 4, 9, 9, …"""
 
 
 def test_safe_to_sell_by_hand() -> None:
-    """S = made − promised = 4, 8, 16, 6, 6, …: what is sold early must not break the promise of day 3."""
-    assert look(DELIVERIES).Q_safe_sell[0].tolist() == [4, *[6] * 40]
+    """min(10, stock + arrivals) − promised: 4−0, 10−6, 10−0, 9−10, 9, …: day 3 was promised one piece too many."""
+    limits = LAYER.limits(day_batch([DELIVERIES]))
+    assert limits.sell_room[0, :6].tolist() == [4, 4, 10, -1, 9, 9]
+    assert look(DELIVERIES).Q_safe_sell[0, :6].tolist() == [4, 4, 10, 0, 9, 9]
+
+
+def test_safe_to_buy_by_hand() -> None:
+    """A full stock lacks 10 − 9 = 1 at the end; each day's idle lines come on top: 10, 0, 7, 10, …"""
+    Q_safe = look(DELIVERIES).Q_safe[0]
+    assert Q_safe[:5].tolist() == [11, 1, 8, 11, 11]
+    assert Q_safe[39] == 1, "the last day: 10 lines less the stock of 9"
+    assert Q_safe[40] == 0, "the game is over"
+
+
+def test_no_day_ships_more_than_its_lines_whatever_was_idle_before() -> None:
+    out = look(a_day(inventory_input=40), "seller")
+    assert out.Q_safe_sell[0, :11].tolist() == [10] * 11, "not 30 on day 3: nothing is made ahead"
+
+
+def test_stock_serves_every_day_again() -> None:
+    sold: list[tuple[Role, Offer]] = [("seller", (6, day, 30)) for day in (10, 11, 12)]
+    assert look(a_day(inventory_input=6), "seller", sold).Q_safe_sell[0, :5].tolist() == [0, 0, 0, 6, 6]
+
+
+def test_a_full_stock_makes_every_purchase_useless() -> None:
+    assert look(a_day(inventory_input=9)).Q_safe[0, :3].tolist() == [11, 11, 11]
+    assert (look(a_day(inventory_input=10)).Q_safe[0] == 0).all()
+    too_much = LAYER.limits(day_batch([a_day(inventory_input=13)]))
+    assert too_much.buy_room[0, 0] == -3, "rooms stay signed"
+    assert (too_much.Q_safe[0] == 0).all()
 
 
 def test_nothing_can_be_sold_before_its_material_arrives() -> None:
+    """8 pieces arrive in two days and are shipped that day: unsold they would stay, but L1 counts on no leftover."""
     out = look(a_day(commitments=commitments([0, 0, 8])), "seller")
-    assert out.Q_safe_sell[0, :4].tolist() == [0, 0, 8, 8]
-    assert out.time_mask[0, :4].tolist() == [NEG_INF, NEG_INF, 0, 0]
+    assert out.Q_safe_sell[0, :5].tolist() == [0, 0, 8, 0, 0]
+    assert out.time_mask[0, :4].tolist() == [NEG_INF, NEG_INF, 0, NEG_INF]
     assert out.baseline[0].tolist() == [4, 31.5, 2]
 
 
-def test_lines_limit_what_stock_becomes_and_nothing_is_made_after_the_end() -> None:
-    """Three days left and 100 pieces of material: 10, 20, 30, and never more."""
-    out = look(a_day(n_steps=13, inventory_input=100, inventory_output=2), "seller")
-    assert out.Q_safe_sell[0].tolist() == [12, 22, *[32] * 39]
-    assert out.Q_safe[0].tolist() == [0] * 41
+def test_nothing_is_bought_or_sold_after_the_end() -> None:
+    """Three days left."""
+    out = look(a_day(n_steps=13, inventory_input=8), "seller")
+    assert out.Q_safe_sell[0].tolist() == [*[8] * 3, *[0] * 38]
+    assert out.Q_safe[0].tolist() == [12, 12, 2, *[0] * 38]
     assert (out.time_mask[0] == 0).tolist() == [True] * 3 + [False] * 38
 
 
@@ -110,16 +131,17 @@ def test_the_offline_baseline_is_the_same_function() -> None:
 @pytest.mark.parametrize(
     ("changes", "role", "expected"),
     [
-        ({}, "buyer", [10, 19, 0]),  # 400/2 safe, 9000/19 affordable, 10 lines, 30 by the issue
+        ({}, "buyer", [10, 19, 0]),  # 20/2 safe, 9000/19 affordable, 10 lines, 30 by the issue
         ({"n_lines": 40}, "buyer", [30, 19, 0]),  # the issue's maximum
         ({"n_steps": 11, "inventory_input": 5}, "buyer", [2.5, 19, 0]),  # half of the 5 that can still be processed
         ({"n_steps": 11, "inventory_input": 9}, "buyer", [1, 19, 0]),  # half of 1, but at least 1
         ({"balance": 1_057.0}, "buyer", [3, 19, 0]),  # 57 is enough for 3
         ({"balance": 1_018.0}, "buyer", [0, 19, 0]),  # not enough for one
-        ({"inventory_output": 12}, "seller", [6, 31.5, 0]),
-        ({"inventory_output": 100}, "seller", [10, 31.5, 0]),
+        ({"inventory_input": 6}, "seller", [3, 31.5, 0]),
+        ({"inventory_input": 100}, "seller", [5, 31.5, 0]),  # half of a day's lines
+        ({"inventory_output": 12}, "seller", [0, 31.5, 0]),  # the game keeps no stock of output
         ({}, "seller", [0, 31.5, 0]),  # nothing to sell
-        ({"inventory_output": 12, "sell_issues": None}, "seller", [0, 31.5, 0]),  # does not negotiate sales
+        ({"inventory_input": 12, "sell_issues": None}, "seller", [0, 31.5, 0]),  # does not negotiate sales
     ],
 )
 def test_baseline_by_hand(changes: dict[str, Any], role: Role, expected: list[float]) -> None:
@@ -138,8 +160,8 @@ def test_baseline_by_hand(changes: dict[str, Any], role: Role, expected: list[fl
         ((8, 20, 19), "ACCEPT"),  # the last open day
         ((8, 21, 19), "REJECT"),  # beyond the horizon
         ((8, 9, 19), "REJECT"),  # yesterday
-        ((400, 10, 19), "ACCEPT"),  # all that is safe
-        ((401, 10, 19), "REJECT"),
+        ((20, 10, 19), "ACCEPT"),  # all that is safe: a day's work and a full stock
+        ((21, 10, 19), "REJECT"),
         ((0, 10, 19), "REJECT"),
     ],
 )
@@ -157,7 +179,7 @@ def test_a_buyer_does_not_accept_what_it_cannot_pay() -> None:
 
 def test_answers_of_a_seller() -> None:
     """Baseline 31.5: it asks for 32 and takes 32, not 31."""
-    out = look(a_day(inventory_output=8), "seller")
+    out = look(a_day(inventory_input=8), "seller")
     assert ask(out, (8, 15, 32)) == ("ACCEPT", None)
     assert ask(out, (8, 15, 31)) == ("REJECT", (4, 10, 32))
     assert ask(out, (9, 15, 33)) == ("REJECT", (4, 10, 32))
@@ -169,7 +191,7 @@ def test_the_baseline_price_is_clipped_into_the_issue() -> None:
     dear = look(a_day(buy_issues=Issues((1, 30), (10, 20), (20, 24))))
     assert ask(dear, (8, 10, 20)) == ("ACCEPT", None)
     assert ask(dear, (8, 10, 21)) == ("REJECT", (10, 10, 20))
-    cheap = look(a_day(inventory_output=8, sell_issues=Issues((1, 30), (10, 20), (30, 31))), "seller")
+    cheap = look(a_day(inventory_input=8, sell_issues=Issues((1, 30), (10, 20), (30, 31))), "seller")
     assert ask(cheap, (8, 10, 31)) == ("ACCEPT", None)
     assert ask(cheap, (8, 10, 30)) == ("REJECT", (4, 10, 31))
 
@@ -180,7 +202,7 @@ def test_the_baseline_price_is_clipped_into_the_issue() -> None:
         ({"inventory_input": 1_000}, "buyer"),
         ({}, "seller"),
         ({"buy_issues": None}, "buyer"),
-        ({"inventory_output": 12, "commitments": commitments(None, [0, 0, 30])}, "seller"),
+        ({"inventory_input": 6, "commitments": commitments(None, [6] * 11)}, "seller"),
     ],
 )
 def test_an_all_closed_mask_ends_the_negotiation(changes: dict[str, Any], role: Role) -> None:
@@ -208,25 +230,25 @@ def test_clip_by_hand() -> None:
     assert clip(out, 7.9, 19.9, 3) == (7, 13, 19), "a buyer rounds the price down"
     assert clip(out, 7.9999999, 19.9999999, 3) == (8, 13, 20), "what float32 nearly hit is hit"
     assert clip(out, -3, 5, -2) == (1, 10, 18)
-    assert clip(out, 99, 99, 99) == (30, 20, 22)
+    assert clip(out, 99, 99, 99) == (20, 20, 22)
     assert clip(out, float("nan"), 20, 0) is None
     assert clip(look(a_day(balance=1_057.0)), 9, 20, 0) == (2, 10, 20), "57 pays for 2"
     assert clip(look(a_day(balance=1_017.0)), 9, 18, 0) is None
 
 
 def test_clip_moves_to_the_nearest_open_day() -> None:
-    seller = look(a_day(commitments=commitments([0, 0, 8, 1])), "seller")
+    seller = look(a_day(commitments=commitments([0, 0, 8, 9])), "seller")
     assert clip(seller, 20, 29.2, 0) == (8, 12, 30), "a seller rounds the price up"
-    assert clip(seller, 20, 30, 9) == (9, 19, 30)
+    assert clip(seller, 20, 30, 9) == (9, 13, 30)
     picky = L1SafetyLayer().compute(
-        a_day(commitments=commitments([0, 0, 8, 1])), None, "seller", Issues((9, 30), (10, 20), (27, 33))
+        a_day(commitments=commitments([0, 0, 8, 9])), None, "seller", Issues((9, 30), (10, 20), (27, 33))
     )
     assert clip(picky, 1, 30, 0) == (9, 13, 30), "the issue's smallest quantity is there a day later"
 
 
 @pytest.mark.parametrize("role", ["buyer", "seller"])
 def test_the_baseline_is_its_own_clip(role: Role) -> None:
-    out = look(a_day(inventory_output=8), role)
+    out = look(a_day(inventory_input=8), role)
     offer = LAYER.baseline_offers(out).row(0)
     assert offer is not None
     assert clip(out, offer[0], offer[2], offer[1] - 10) == offer
@@ -292,7 +314,10 @@ def test_safety_is_closed_under_its_own_deals(data: st.DataObject) -> None:
             continue
         ledger = ledger.with_deal(0, role, signed)
         after = LAYER.limits(batch, ledger)
-        assert (after.buy_room >= np.minimum(before.buy_room, 0))[0, tradable].all()
+        before_the_end = tradable & (
+            np.arange(41) < day.n_steps - 1 - step
+        )  # the last day's room shrinks with any stock
+        assert (after.buy_room >= np.minimum(before.buy_room, 0))[0, before_the_end].all()
         assert (after.sell_room >= np.minimum(before.sell_room, 0))[0, tradable].all()
         assert after.money_room[0] >= min(before.money_room[0], 0.0) - 1e-6
 
@@ -324,4 +349,4 @@ def test_limits_computed_once_serve_all_threads() -> None:
     anew = LAYER.compute(batch.take(rows), None, sells, bounds)
     for f in fields(L1Output):
         assert same_bits(getattr(shared, f.name), getattr(anew, f.name)), f.name
-    assert shared.baseline[:, 0].tolist() == [2, 10, 2]
+    assert shared.baseline[:, 0].tolist() == [2, 5.5, 2]

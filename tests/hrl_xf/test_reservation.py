@@ -27,8 +27,8 @@ def rejects(*offers: Offer) -> list[Wish]:
     return [Wish(REJECT, offer) for offer in offers]
 
 
-STOCK = a_day(inventory_output=10)
-"""Ten pieces to sell on any day from today (10) on, prices 27 to 33."""
+STOCK = a_day(inventory_input=10)
+"""Ten pieces to sell on every day from today (10) on, prices 27 to 33."""
 
 
 def test_an_end_has_no_offer_and_nothing_else_has_none() -> None:
@@ -43,26 +43,37 @@ def test_what_fits_stays_as_it_is() -> None:
 
 
 def test_the_first_thread_has_the_first_claim() -> None:
-    """Ten pieces: 8 wanted, then 5 and 4. Two threads are behind the first, one behind the second."""
-    settled = book_of(STOCK, "seller").settle(rejects((8, 10, 30), (5, 11, 31), (4, 12, 32)))
-    assert settled == rejects((8, 10, 30), (1, 11, 31), (1, 12, 32))
+    """Ten pieces a day: 8 wanted, then 5 and 4 of the same day. Two threads are behind the first, then one."""
+    settled = book_of(STOCK, "seller").settle(rejects((8, 10, 30), (5, 10, 31), (4, 10, 32)))
+    assert settled == rejects((8, 10, 30), (1, 10, 31), (1, 10, 32))
+
+
+def test_every_day_has_lines_of_its_own() -> None:
+    wishes = rejects((10, 10, 30), (10, 11, 31), (10, 20, 32))
+    assert book_of(STOCK, "seller").settle(wishes) == wishes
+
+
+def test_a_thread_that_finds_its_day_sold_out_moves_to_the_nearest_open_one() -> None:
+    settled = book_of(STOCK, "seller").settle([Wish(ACCEPT, (10, 10, 28)), *rejects((4, 10, 30))])
+    assert settled == [Wish(ACCEPT, (10, 10, 28)), *rejects((1, 11, 30))]
 
 
 def test_a_piece_is_left_for_each_thread_behind_if_there_are_enough() -> None:
-    few = a_day(inventory_output=2)
+    few = a_day(n_steps=11, inventory_input=2, sell_issues=Issues((1, 30), (10, 10), (27, 33)))
     settled = book_of(few, "seller").settle(rejects((2, 10, 30), (2, 10, 30), (2, 10, 30)))
     assert settled == [*rejects((1, 10, 30), (1, 10, 30)), NOTHING], "nobody gets half a piece"
 
 
 def test_an_acceptance_is_whole_or_none() -> None:
-    """The second acceptance no longer fits; what is left becomes L1's plain offer: half of 3, at 1.05 of 30."""
+    """The second acceptance does not fit today; L1's plain offer takes its place: half of the 3 left, at 1.05 of 30."""
     settled = book_of(STOCK, "seller").settle([Wish(ACCEPT, (7, 10, 28)), Wish(ACCEPT, (4, 10, 33))])
     assert settled == [Wish(ACCEPT, (7, 10, 28)), Wish(REJECT, (1, 10, 32))]
 
 
 def test_where_nothing_is_left_threads_end() -> None:
-    settled = book_of(STOCK, "seller").settle(
-        [Wish(ACCEPT, (10, 10, 28)), Wish(ACCEPT, (1, 10, 33)), *rejects((1, 15, 30))]
+    last = a_day(n_steps=11, inventory_input=10, sell_issues=Issues((1, 30), (10, 10), (27, 33)))
+    settled = book_of(last, "seller").settle(
+        [Wish(ACCEPT, (10, 10, 28)), Wish(ACCEPT, (1, 10, 33)), *rejects((1, 10, 30))]
     )
     assert settled == [Wish(ACCEPT, (10, 10, 28)), NOTHING, NOTHING]
 
@@ -70,7 +81,7 @@ def test_where_nothing_is_left_threads_end() -> None:
 def test_what_is_held_is_gone() -> None:
     book = book_of(STOCK, "seller")
     book.hold([(9, 15, 30)])
-    assert book.settle(rejects((5, 12, 30))) == rejects((1, 12, 30)), "nine of ten are promised for day 15"
+    assert book.settle(rejects((5, 15, 30))) == rejects((1, 15, 30)), "nine of ten are promised for day 15"
 
 
 def test_a_buyer_spends_money_only_once() -> None:
@@ -80,23 +91,30 @@ def test_a_buyer_spends_money_only_once() -> None:
     assert settled == rejects((3, 11, 20), (2, 12, 20))
 
 
-def test_lines_are_reserved_day_by_day() -> None:
-    """One day is left, with ten lines: 6 pieces for tomorrow and 6 for today are too many."""
-    end = a_day(current_step=48, buy_issues=Issues((1, 30), (48, 49), (18, 22)))
-    settled = book_of(end, "buyer").settle(rejects((6, 49, 20), (20, 48, 20)))
-    assert settled == rejects((6, 49, 20), (14, 48, 20)), "two days of ten lines in all"
+def test_the_stock_is_filled_only_once() -> None:
+    """Ten lines, no stock: a day's work of ten for each day, and ten more in all to fill the stock."""
+    settled = book_of(a_day(), "buyer").settle(rejects((16, 11, 20), (16, 12, 20)))
+    assert settled == rejects((16, 11, 20), (14, 12, 20)), "six of the first fill the stock, which then lacks four"
+
+
+def test_a_buyer_without_free_money_takes_what_costs_nothing() -> None:
+    """Owing more than it has, it may promise nothing that costs; a price of 0 costs nothing."""
+    owing = a_day(balance=0.0, buy_issues=Issues((1, 30), (10, 20), (0, 2)))
+    wishes = [*rejects((2, 11, 0)), Wish(ACCEPT, (3, 12, 0))]
+    assert book_of(owing, "buyer").settle(wishes) == wishes
+    assert book_of(owing, "buyer").settle([Wish(ACCEPT, (3, 12, 1))]) == [NOTHING]
 
 
 def test_an_illegal_wish_is_made_legal_even_if_limits_allow_it() -> None:
     settled = book_of(STOCK, "seller").settle(rejects((5, 10, 1_000)))
     assert settled == rejects((5, 10, 33))
-    settled = book_of(a_day(inventory_output=90), "seller").settle(rejects((60, 10, 30)))
+    settled = book_of(a_day(n_lines=40, inventory_input=90), "seller").settle(rejects((60, 10, 30)))
     assert settled == rejects((30, 10, 30))
 
 
 def test_deals_of_the_other_side_count_as_l1_counts_them() -> None:
-    """Material bought today can be sold from its day on; without it there is nothing."""
-    wish = rejects((4, 12, 30))
+    """Material bought today can be sold on its day; without it there is nothing."""
+    wish = rejects((4, 11, 30))
     assert book_of(a_day(), "seller").settle(wish) == [NOTHING]
     assert book_of(a_day(), "seller", [("buyer", (4, 11, 20))]).settle(wish) == wish
 
@@ -115,12 +133,12 @@ def wishes(draw: st.DrawFn, day: DayState, role: Role) -> list[Wish]:
 
 
 def check_together(day: DayState, role: Role, signed: list[tuple[Role, Offer]], offers: list[Offer]) -> None:
-    """Each offer is within what is left if all the others are deals."""
-    for i, (q, t, p) in enumerate(offers):
-        beside: list[tuple[Role, Offer]] = [(role, other) for j, other in enumerate(offers) if j != i]
-        buy, sell, money = reference(day, [*signed, *beside])
-        assert 1 <= q <= (sell if role == "seller" else buy)[t - day.current_step]
-        assert role == "seller" or q * p <= money
+    """If all of them become deals, no room of their days is overdrawn, and a buyer has paid from free money only."""
+    buy, sell, _ = reference(day, [*signed, *((role, offer) for offer in offers)])
+    _, _, money = reference(day, signed)
+    room = sell if role == "seller" else buy
+    assert all(room[t - day.current_step] >= 0 for _, t, _ in offers)
+    assert role == "seller" or sum(q * p for q, _, p in offers) <= max(money, 0.0)
 
 
 @settings(max_examples=200, deadline=None)
@@ -156,18 +174,18 @@ def test_all_answers_together_are_legal_and_within_the_limits(data: st.DataObjec
 
 
 @settings(max_examples=100, deadline=None)
-@given(st.data(), st.sampled_from(["buyer", "seller"]))
-def test_what_fits_together_fits_one_by_one(data: st.DataObject, role: Role) -> None:
+@given(st.data())
+def test_sales_that_fit_together_fit_one_by_one(data: st.DataObject) -> None:
     """A call that is answered as a whole is answered as if its threads had come one after the other."""
     day = data.draw(days(healthy=True))
-    wanted = [w for w in data.draw(wishes(day, role)) if w.op != END]
-    if book_of(day, role).settle(wanted) == wanted:
-        book = book_of(day, role)
+    wanted = [w for w in data.draw(wishes(day, "seller")) if w.op != END]
+    if book_of(day, "seller").settle(wanted) == wanted:
+        book = book_of(day, "seller")
         for wish in wanted:
             assert book.settle([wish]) == [wish]
 
 
 def test_unsafe_from_dawn_on_nothing_more_is_promised() -> None:
-    """More is sold than can be made: no wish passes, and no error."""
-    late = a_day(commitments=commitments([0], [0, 50]))
+    """More is sold than can be made, on every day: no wish passes, and no error."""
+    late = a_day(inventory_input=5, commitments=commitments([0], [50] * 11))
     assert book_of(late, "seller").settle([*rejects((1, 10, 30)), Wish(ACCEPT, (1, 20, 33))]) == [NOTHING, NOTHING]

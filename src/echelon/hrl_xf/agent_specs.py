@@ -7,8 +7,8 @@
     PenguinAgent    LitaAgentHRL:runs/first    L1=LitaAgentHRL:l2=heuristic,l3=l1,l4=heuristic
     no-l4=LitaAgentHRL:run=runs/first,l4=heuristic    shielded(PenguinAgent)    mine.agents:Trader:greed=0.2
 
-Lists (`--against`, `--field`) hold such names without arguments, and groups: top-2025, top-2024, baselines; top-2025:3
-is the best three. Nothing here imports scml: wrong names are refused at once.
+Lists (`--against`, `--field`) hold such names without arguments, and groups: top-2026, top-2025, top-2024, finalists,
+baselines; top-2025:3 is the best three. Nothing here imports scml: wrong names are refused at once.
 """
 
 from __future__ import annotations
@@ -28,7 +28,13 @@ from echelon.hrl_xf.weight_files import BUNDLED, STEMS, layer_in
 HRL_AGENT = "LitaAgentHRL"
 _LABEL = re.compile(r"([^=:(),/]+)=(.*)", re.DOTALL)
 _SHIELDED = re.compile(r"shielded\((.*)\)(?::(.*))?", re.DOTALL)
-_GROUPS = {"top-2025": roster.TOP_2025, "top-2024": roster.TOP_2024, "baselines": roster.BASELINES}
+_GROUPS = {
+    "top-2026": roster.TOP_2026,
+    "top-2025": roster.TOP_2025,
+    "top-2024": roster.TOP_2024,
+    "finalists": roster.FINALISTS,
+    "baselines": roster.BASELINES,
+}
 _NO_FILES = ("bundled", "heuristic", "l1")
 
 

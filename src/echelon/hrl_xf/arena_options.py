@@ -17,7 +17,7 @@ Seats = Literal["one", "each-level"]
 class CompeteOptions:
     """How an agent stands against others: every one plays the same worlds in the same seats, with intervals.
 
-    `echelon hrl compete --agent LitaAgentHRL --against top-2025,top-2024 --worlds 40`
+    `echelon hrl compete --agent LitaAgentHRL --against top-2026:3,AS0,PenguinAgent --worlds 40`
 
     An agent is written [LABEL=]AGENT[:ARGUMENTS], where AGENT is a roster name, LitaAgentHRL, package.module:Class or
     shielded(AGENT), and ARGUMENTS is a training run's folder or key=value,key=value… for the constructor:
@@ -30,8 +30,8 @@ class CompeteOptions:
     agent: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
     """an agent to judge; repeat the option for several. LitaAgentHRL if not given"""
     against: str | None = None
-    """rivals, separated by commas: names and groups (top-2025, top-2024, baselines; top-2025:3 is the best three).
-    top-2025,top-2024 if not given; top-2025:2,PenguinAgent with --official; and nobody else with --ablations"""
+    """rivals, separated by commas: names and groups (top-2026, top-2025, top-2024, finalists, baselines; top-2025:3
+    is the best three). SBD,Rohn,TakaLinkAgent,AS0,PenguinAgent if not given; and nobody else with --ablations"""
     ablations: Flag = False
     """judge LitaAgentHRL (that of --agent, or the bundled one) layer by layer: L1, rules, L1+L2, L1+L2+L3, all,
     scheme F; and PenguinAgent with and without L1's shield. Other --agent and --against come on top"""
@@ -44,8 +44,10 @@ class CompeteOptions:
     """world configurations; each is played once by every competitor"""
     steps: int | None = None
     """days in a world; drawn from 50..200 for each configuration if not given"""
-    field: str = "top-2025,top-2024"
-    """who plays in the other seats, drawn for each configuration: names and groups as in --against"""
+    field: str = "league"
+    """who plays in the other seats, drawn for each configuration. league: one to three finalists of 2024 to 2026 and
+    scml's default agents, as in the league. champions: finalists of 2024 to 2026 in all seats. Or names and groups as in
+    --against"""
     seats: Seats = "one"
     """where the competitor sits: in one factory, level by level in turn from configuration to configuration, or in one
     on each level of every configuration; then it trades with itself, which is not what a league measures"""

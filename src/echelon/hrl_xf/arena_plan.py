@@ -1,5 +1,12 @@
 """Worlds of the arena: configuration i has a field, focal seats and seeds of its own, whoever plays in the seats.
 
+A field is who plays in the other seats:
+
+    league     as in the league: the competitor and one to three finalists of 2024 to 2026 in a world, scml's default
+               agents in all other seats
+    champions  finalists of 2024 to 2026 in all seats
+    a list     the named agents in all seats
+
 All is a pure function of (plan, i), made anew wherever it is needed; a digest of it goes into every result, so that
 pairing is checked and not promised.
 """
@@ -8,34 +15,50 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from scml.utils import anac2024_config_generator_std
 
-from echelon.hrl_xf.agent_specs import AgentSpec
+from echelon.hrl_xf import roster
+from echelon.hrl_xf.agent_specs import AgentSpec, parse_agent, parse_list
 from echelon.hrl_xf.arena_options import Seats
+from echelon.hrl_xf.tournament import FACTORIES_PER_LEVEL, LEAGUE_COMPETITORS
 from echelon.runtime.seeding import rng, seed_everything, task_seed
 
 Config = dict[str, Any]
 
-COMPETITORS, FACTORIES_PER_LEVEL = 4, 4
-"""What scml's generator is asked for: the largest official number, and anac2024_std's least factories on a level."""
+
+@dataclass(frozen=True)
+class Field:
+    """Who plays in the seats that are not the competitor's."""
+
+    agents: tuple[AgentSpec, ...]
+    league: bool = False
+    """whether only one to three of them play, and scml's default agents hold the other seats"""
+
+    def __post_init__(self) -> None:
+        if not self.agents:
+            raise ValueError("--field names nobody; give at least one agent for the other seats")
+
+
+def parse_field(text: str) -> Field:
+    """`league`, `champions`, or a list of names and groups."""
+    if text in ("league", "champions"):
+        return Field(tuple(parse_list("finalists", "--field")), league=text == "league")
+    return Field(tuple(parse_list(text, "--field")))
 
 
 @dataclass(frozen=True)
 class ArenaPlan:
     """What decides the worlds, apart from the competitors."""
 
-    field: tuple[AgentSpec, ...]
+    field: Field
     seats: Seats
     steps: int | None
     seed: int
-
-    def __post_init__(self) -> None:
-        if not self.field:
-            raise ValueError("--field names nobody; give at least one agent for the other seats")
 
 
 @dataclass(frozen=True)
@@ -78,9 +101,11 @@ class ArenaConfiguration:
 def configuration(plan: ArenaPlan, index: int) -> ArenaConfiguration:
     """Configuration `index` of the plan."""
     days = {} if plan.steps is None else {"n_steps": plan.steps}
+    draw = rng(plan.seed, "arena seats", index)
+    n_competitors = int(draw.integers(2, LEAGUE_COMPETITORS + 1)) if plan.field.league else LEAGUE_COMPETITORS
     seed_everything(task_seed(plan.seed, "arena configuration", index))
     (made,) = anac2024_config_generator_std(
-        n_competitors=COMPETITORS,
+        n_competitors=n_competitors,
         n_agents_per_competitor=1,
         min_factories_per_level=FACTORIES_PER_LEVEL,
         compact=True,
@@ -91,15 +116,18 @@ def configuration(plan: ArenaPlan, index: int) -> ArenaConfiguration:
     )
     params = made["world_params"]
     levels = tuple(int(level) for level in params["agent_processes"])
-    draw = rng(plan.seed, "arena seats", index)
     focal = _focal(plan.seats, levels, index, draw)
+    if plan.field.league:
+        background = _league(plan.field.agents, made["agent_types"], focal, n_competitors, draw)
+    else:
+        background = _background(plan.field.agents, len(levels), focal, draw)
     return ArenaConfiguration(
         index=index,
         seed=task_seed(plan.seed, "arena world", index),
         params=params,
         levels=levels,
         focal=focal,
-        background=_background(plan.field, len(levels), focal, draw),
+        background=background,
     )
 
 
@@ -120,3 +148,30 @@ def _background(
     rounds = -(-n // len(field))
     order = [field[i] for _ in range(rounds) for i in draw.permutation(len(field))]
     return tuple(None if seat in focal else order[seat] for seat in range(n))
+
+
+def _league(
+    rivals: tuple[AgentSpec, ...],
+    drawn: Sequence[str | None],
+    focal: tuple[int, ...],
+    n_competitors: int,
+    draw: np.random.Generator,
+) -> tuple[AgentSpec | None, ...]:
+    """scml's default agents as its generator has drawn them, and rivals, each once, in the seats it left free.
+
+    The competitor counts as one of `n_competitors`. A free seat that nobody needs gets a default agent.
+    """
+    free = [seat for seat, agent in enumerate(drawn) if agent is None and seat not in focal]
+    n_rivals = min(n_competitors - 1, len(free), len(rivals))
+    seated = [int(seat) for seat in draw.permutation(free)[:n_rivals]]
+    chosen = [rivals[i] for i in draw.permutation(len(rivals))[:n_rivals]]
+    names = [str(agent or draw.choice(_FILL_UPS)).rsplit(".", 1)[-1] for agent in drawn]
+    seats: list[AgentSpec | None] = [parse_agent(name) for name in names]
+    for seat, rival in zip(seated, chosen, strict=True):
+        seats[seat] = rival
+    for seat in focal:
+        seats[seat] = None
+    return tuple(seats)
+
+
+_FILL_UPS = tuple(roster.FILL_UPS)

@@ -19,7 +19,14 @@ import msgspec
 from echelon.hrl_xf import history, roster
 from echelon.hrl_xf.evaluation_tables import write_tables
 from echelon.hrl_xf.options import CollectOptions
-from echelon.hrl_xf.tournament import PlannedWorld, TournamentPlan, fingerprint, plan_worlds
+from echelon.hrl_xf.tournament import (
+    FACTORIES_PER_LEVEL,
+    LEAGUE_COMPETITORS,
+    PlannedWorld,
+    TournamentPlan,
+    fingerprint,
+    plan_worlds,
+)
 from echelon.hrl_xf.world_folder import (
     EXIT_SOME_FAILED,
     FORMAT_VERSION,
@@ -81,12 +88,13 @@ def run(options: CollectOptions) -> int:
 def plan_of(options: CollectOptions) -> TournamentPlan:
     """Turn options into a plan, checking all that can be checked before anything runs."""
     n_workers(options.parallelism)  # raises on a wrong one
-    competitors = options.field
+    competitors = options.competitors
     roster.check_names([*competitors, *options.tracked_agents])
     absent = [name for name in options.tracked_agents if name not in competitors]
     if absent:
         raise FolderError(f"--track {' '.join(absent)}: not in this field, which is {', '.join(competitors)}")
-    k = options.n_competitors_per_world or len(competitors)
+    standard = options.field == "standard"
+    k = options.n_competitors_per_world or (len(competitors) if standard else min(LEAGUE_COMPETITORS, len(competitors)))
     most = options.max_worlds_per_config
     if options.target_worlds is not None:
         sets = math.comb(len(competitors), k) if options.round_robin else math.ceil(len(competitors) / k)
@@ -101,6 +109,8 @@ def plan_of(options: CollectOptions) -> TournamentPlan:
         round_robin=options.round_robin,
         steps=options.steps,
         seed=options.seed,
+        min_factories_per_level=FACTORIES_PER_LEVEL,
+        fill_ups=tuple(competitors) if options.field == "champions" else (),
     )
 
 
@@ -128,7 +138,7 @@ def _what(options: CollectOptions) -> dict[str, Any]:
 
 def tracked_by(options: CollectOptions) -> tuple[str, ...]:
     """Class names of those who record themselves."""
-    return options.tracked_agents or tuple(name.rsplit(".", 1)[-1] for name in options.field)
+    return options.tracked_agents or tuple(name.rsplit(".", 1)[-1] for name in options.competitors)
 
 
 def open_collection(

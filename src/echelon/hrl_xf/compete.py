@@ -11,10 +11,10 @@ from statistics import fmean
 from typing import Any
 
 from echelon.hrl_xf import official
-from echelon.hrl_xf.agent_specs import AgentSpec, parse_list
+from echelon.hrl_xf.agent_specs import AgentSpec
 from echelon.hrl_xf.arena_competitors import check_agent, competitors_of
 from echelon.hrl_xf.arena_options import CompeteOptions
-from echelon.hrl_xf.arena_plan import ArenaPlan
+from echelon.hrl_xf.arena_plan import ArenaPlan, parse_field
 from echelon.hrl_xf.arena_world import WORLDS, ArenaResult, play_and_save, read_result, result_path
 from echelon.hrl_xf.history import DEFAULT_SECONDS_PER_FACTORY_DAY
 from echelon.hrl_xf.standings import standings
@@ -38,7 +38,6 @@ log = logging.getLogger(__name__)
 
 KIND = "arena"
 COMPETITORS = "competitors.json"
-DEFAULT_RIVALS = "top-2025,top-2024"
 _MEAN_DAYS, _MEAN_FACTORIES = 125, 14
 
 
@@ -62,7 +61,7 @@ def run(options: CompeteOptions) -> int:
     output_dir = options.folder
     if contents(output_dir):
         check_same(output_dir, KIND, deciding(options))
-    for spec in (*contest.competitors, *contest.plan.field):
+    for spec in (*contest.competitors, *contest.plan.field.agents):
         check_agent(spec)
     with exclusive(output_dir, KIND):
         open_arena(output_dir, options, contest)
@@ -81,7 +80,7 @@ def run(options: CompeteOptions) -> int:
 def contest_of(options: CompeteOptions) -> Contest:
     """Turn options into competitors and a plan, checking all that can be checked before anything runs."""
     n_workers(options.parallelism)  # raises on a wrong one
-    agents, competitors = competitors_of(options, DEFAULT_RIVALS)
+    agents, competitors = competitors_of(options)
     return Contest(plan_of(deciding(options)), agents, competitors, options.worlds)
 
 
@@ -92,8 +91,7 @@ def deciding(options: CompeteOptions) -> dict[str, Any]:
 
 def plan_of(saved: dict[str, Any]) -> ArenaPlan:
     """The plan of a folder's deciding options."""
-    field = tuple(parse_list(saved["field"], "--field"))
-    return ArenaPlan(field, saved["seats"], saved["steps"], saved["seed"])
+    return ArenaPlan(parse_field(saved["field"]), saved["seats"], saved["steps"], saved["seed"])
 
 
 def open_arena(output_dir: Path, options: CompeteOptions, contest: Contest) -> None:
@@ -160,7 +158,8 @@ def announce(
     total, workers = contest.worlds * len(contest.competitors), n_workers(options.parallelism)
     seconds = expected_seconds(contest, units, done) / workers
     log.info("competitors: %s", ", ".join(spec.label for spec in contest.competitors))
-    log.info("in the other seats: %s", ", ".join(spec.label for spec in contest.plan.field))
+    others = ", ".join(spec.label for spec in contest.plan.field.agents)
+    log.info("in the other seats: %s%s", "scml's default agents and 1 to 3 of " * contest.plan.field.league, others)
     log.info(
         "%d worlds to play%s: %d configurations x %d competitors; about %s with %s (%d workers)",
         len(units),

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from echelon.hrl_xf.schema import Commitments, DayState, Issues, Offer, OffersSnapshot, Role
 
-FEATURE_VERSION = 1
+FEATURE_VERSION = 2
 """Raise it with any change of a number made here, in `l1_safety` or in `goals`: data sets are rebuilt."""
 
 Floats = NDArray[np.float64]

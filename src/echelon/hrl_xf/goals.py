@@ -5,7 +5,8 @@ A label looks back at a whole day of an expert, for each side and bucket:
     Q = signed + 0.6 · gap · share + 0.15 · active          P = a mix of deals, offers and spot
 
 - signed: quantities signed that day, by days ahead, soft-bucketed.
-- gap: `needed_supplies` / `needed_sales` at dawn where positive, spread over the buckets by fixed shares.
+- gap: `needed_supplies` / `needed_sales` at dawn where positive, spread over the buckets by fixed shares. scml does not
+  cap needed sales by the lines; no factory ships more than L for each day the horizon reaches, so we do.
 - active: what the expert was still asking for when the day ended, only on a side where it signed nothing: the last
   offer *it* sent in each thread, soft-bucketed. An agent divides its need among its partners, so the sum over threads
   is its intent; adding up all rounds would count one wish many times, and partners' offers are their wishes, not its.
@@ -118,7 +119,7 @@ def reconstruct_l2_goals(
     columns: list[Floats] = []
     for seller in (False, True):
         signed_by_day, money_by_day = (ledger.q_out, ledger.receivables) if seller else (ledger.q_in, ledger.payables)
-        needed, able = (day.needed_sales, day.can_sell) if seller else (day.needed_supplies, day.can_buy)
+        needed, able = (_sales_gap(day), day.can_sell) if seller else (day.needed_supplies, day.can_buy)
         signed = buckets.sums(signed_by_day)  # (N, 4)
         idle = np.cumsum(signed_by_day, axis=1)[:, -1:] == 0
         mine = own.where(own.seller == seller)
@@ -129,6 +130,11 @@ def reconstruct_l2_goals(
         price = _price(day, seller, signed, buckets.sums(money_by_day), offered, buckets)
         columns += [np.where(able[:, None], quantity, 0.0), np.where(able[:, None], price, 0.0)]
     return np.stack(columns, axis=-1).reshape(-1, GOAL_SIZE).astype(np.float32)
+
+
+def _sales_gap(day: DayBatch) -> Floats:
+    """`needed_sales`, at most what the lines can ship by the furthest day on which a delivery may be agreed.  # (N,)"""
+    return np.minimum(day.needed_sales, day.n_lines * (day.last + 1.0))
 
 
 def _by_row(offers: Offers, values: Floats, n: int) -> Floats:

@@ -1,23 +1,29 @@
 """L1: what is safe to buy and sell, and a plain offer within it. Deterministic, stateless, no learning (spec §4).
 
-All limits come from the day at dawn and the ledger of what was signed since: deals of the ledger are commitments like
-any other. With L lines, T days, day t, and k days ahead:
+How the game counts (scml 0.8.4), with L lines, stock I[k] at dawn of day t+k, arrivals A[k] and promised sales S[k]:
 
-    C[k] = L · max(0, T − (t+k))                        what can still be processed from day t+k on
-    backlog[0] = inventory_input;  backlog[k+1] = max(0, backlog[k] + Q_in[k] − L)
-    Q_safe[d] = max(0, C[d] − backlog[d] − Σ_{k≥d} Q_in[k])
-    made[k] = inventory_input + Σ_{j≤k} Q_in[j] − backlog[k+1]
-    S[k] = inventory_output + made[k] − Σ_{j≤k} Q_out[j];  Q_safe_sell[d] = max(0, min_{k≥d} S[k])
-    B_free = max(0, balance − reserve · B0 − Σ Payables)
+    made[k]  = min(I[k] + A[k], L, S[k])        a factory makes only what it ships that day; nothing is made ahead
+    I[k+1]   = I[k] + max(0, A[k] − made[k])    stock is never used up: it can be processed again every day
+    short[k] = S[k] − made[k]                   the seller pays for it
 
-`made[k]` is what greedy production has turned out by the end of day k: each day min(L, material), where material that
-arrives on a day is processed from that day on, and a day's product ships the same day. What came in and is no longer
-backlog has been made. Nothing is made after day T−1. Example, L = 10, inventory_input = 4, Q_in = (0, 15, 3, 0, …):
-made daily 4, 10, 8, 0 → made = (4, 14, 22, 22, …), backlog = (4, 0, 5, 0, …).
+So no day ships more than L, a stock of L serves every later day, and a piece beyond L costs storage for ever. L1's
+limits come from the day at dawn and the ledger of what was signed since, whose deals count like commitments:
 
-Why it stays safe under its own deals: idle lines after day d take up what is bought for day d first, so a purchase of
-q ≤ Q_safe[d] lowers Q_safe[k] of a later day by no more than it exceeds; a sale of q ≤ Q_safe_sell[d] lowers S[k] for
-k ≥ d only, where S[k] ≥ q. Hence open days are a prefix 0..m for buyers and a suffix m..last for sellers.
+    I_low[d]       = inventory_input + Σ_{k<d} max(0, A[k] − L)    stock of day t+d, whatever else is sold meanwhile
+    Q_safe_sell[d] = min(L, I_low[d] + A[d]) − S[d]
+    I_end          = inventory_input + Σ_k max(0, A[k] − L)
+    fill           = L − I_end                                     what a full stock lacks
+    Q_safe[d]      = fill + (max(0, L − A[d]) if fill > 0)         before the last day
+                   = L − I_low[d] − A[d]                           on the last day
+    B_free         = max(0, balance − reserve · B0 − Σ Payables)
+
+Example, L = 10, inventory_input = 4, A = (0, 15, 3, 0, …), S = (0, 6, 0, 10, 0, …): I_low = (4, 4, 9, 9, …), so
+Q_safe_sell = (4, 4, 10, −1, 9, …): day 3 was promised one piece too many. I_end = 9, so fill = 1 and
+Q_safe = (11, 1, 8, 11, …).
+
+Why it stays safe under its own deals: I_low does not depend on sales, so a sale of q ≤ Q_safe_sell[d] changes the limit
+of day d only, by q; a purchase raises A and I_low and never lowers a selling limit. A purchase of q ≤ Q_safe[d] raises
+I_end by at most `fill`. Rooms stay signed (`Limits`): a negative one tells that several deals do not fit together.
 """
 
 from __future__ import annotations
@@ -208,18 +214,18 @@ class L1SafetyLayer:
             if (ledger.step != day.current_step).any():
                 raise ValueError("the ledger's rows are of other days than the batch's")
             Q_in, Q_out, payables = Q_in + ledger.q_in, Q_out + ledger.q_out, payables + ledger.payables
-        stock = day.inventory_input[:, None]
-        bought = Q_in.cumsum(axis=1)  # (N, H+1)
-        unbounded = stock + (Q_in - day.n_lines[:, None]).cumsum(axis=1)
-        after = unbounded - np.minimum(0.0, np.minimum.accumulate(unbounded, axis=1))  # backlog[k+1]
-        backlog = np.concatenate([stock, after[:, :-1]], axis=1)
-        still_to_come = bought[:, -1:] - bought + Q_in  # Σ_{k≥d} Q_in[k]
-        buy_room = day.capacity - backlog - still_to_come
+        L, stock = day.n_lines[:, None], day.inventory_input[:, None]
+        stays = np.maximum(0.0, Q_in - L)  # of a day's arrivals, even if every line works
+        I_end = stock + stays.cumsum(axis=1)  # at the end of each day
+        I_low = I_end - stays
+        fill = L - I_end[:, -1:]
+        buy_room = fill + np.where(fill > 0.0, np.maximum(0.0, L - Q_in), 0.0)
+        sell_room = np.minimum(L, I_low + Q_in) - Q_out
 
-        in_game = day.ahead <= (day.n_steps - 1.0 - day.current_step)[:, None]
-        made = np.maximum.accumulate(np.where(in_game, stock + bought - after, -np.inf), axis=1)
-        S = day.inventory_output[:, None] + made - Q_out.cumsum(axis=1)
-        sell_room = np.minimum.accumulate(S[:, ::-1], axis=1)[:, ::-1]
+        days_left = (day.n_steps - 1.0 - day.current_step)[:, None]
+        buy_room = np.where(day.ahead == days_left, L - I_low - Q_in, buy_room)
+        over = day.ahead > days_left
+        buy_room, sell_room = np.where(over, 0.0, buy_room), np.where(over, 0.0, sell_room)
 
         owed = payables.cumsum(axis=1)[:, -1]
         money_room = day.balance - self.reserve * day.initial_balance - owed

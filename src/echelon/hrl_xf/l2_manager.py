@@ -224,20 +224,18 @@ def _sides(x_role: NDArray[np.float32]) -> Bools:
 
 
 class HeuristicManager:
-    """A goal without learning, from how the game counts stock: input that lies in stock in the morning can be made into
-    output every day anew, since production does not use it up (design notes). So a factory needs a full day's material
-    once, and hardly any after that.
+    """A goal without learning, from how the game counts stock (`l1_safety`): stock can be processed again every day, so
+    a factory needs a full day's material once, early, and hardly any after that; and every day has lines of its own.
 
-        hold  = .6 L where the output is negotiated, .9 L where it is sold by exogenous contracts
-        short = max(0, min(sales today, L) − stock − Q_in[0])
-        Q_buy = max(short, [stock < hold and days left > 5] · (L − stock + max(min(sales today, L), .3 L) − Q_in[0]))
-        Q_sell = min(L, Q_safe_sell[0])
+        short   = max(0, min(sales today, L) − stock − Q_in[0])
+        Q_buy   = max(short, [stock < HOLD · L and days left > LATE] · (L − stock + expected − Q_in[0]))    first bucket
+        Q_sell  = what L1 allows on the days of each bucket
 
-    Only what is bought beyond the day's production stays in stock, hence the expected sales in Q_buy. All of it in the
-    first bucket, at L1's prices.
+    `expected` are today's sales, at least EXPECTED · L where the output is negotiated: what is made today does not stay
+    in stock. Prices are L1's.
     """
 
-    HOLD, HOLD_LAST, EXPECTED, LATE = 0.6, 0.9, 0.3, 5
+    HOLD, EXPECTED, LATE = 0.9, 0.3, 5
 
     def __init__(self, horizon: int = 40, buckets: Buckets = BUCKETS) -> None:
         self.horizon, self.buckets = horizon, buckets
@@ -248,12 +246,12 @@ class HeuristicManager:
         L, stock, arriving = days.n_lines, days.inventory_input, days.Q_in[:, 0]
         sales = np.minimum(days.Q_out[:, 0], L)
         short = np.maximum(0.0, sales - stock - arriving)
-        hold = np.where(days.can_sell, self.HOLD, self.HOLD_LAST) * L
         expected = np.where(days.can_sell, np.maximum(sales, self.EXPECTED * L), sales)
-        fills_up = (stock < hold) & (days.n_steps - days.current_step > self.LATE)
+        fills_up = (stock < self.HOLD * L) & (days.n_steps - days.current_step > self.LATE)
+        reachable = days.ahead <= days.last[:, None]
         goal = np.zeros((len(days), GOAL_SIZE // 4, 2, 2))  # bucket, side, [Q, P]
         goal[:, 0, 0, 0] = np.maximum(short, np.where(fills_up, L - stock + expected - arriving, 0.0))
-        goal[:, 0, 1, 0] = np.minimum(L, self._l1.limits(days).Q_safe_sell[:, 0])
+        goal[:, :, 1, 0] = self.buckets.sums(np.where(reachable, self._l1.limits(days).Q_safe_sell, 0.0))
         goal[:, :, 0, 1] = (BUY_AT * days.spot_price_in)[:, None]
         goal[:, :, 1, 1] = (SELL_AT * days.spot_price_out)[:, None]
         return np.where(goal_mask(days, self.buckets), goal.reshape(-1, GOAL_SIZE), 0.0).astype(np.float32)

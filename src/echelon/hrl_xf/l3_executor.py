@@ -20,6 +20,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from echelon.hrl_xf.devices import on_device
@@ -185,20 +186,19 @@ class BaselineExecutor:
 
 
 class HeuristicExecutor:
-    """A round's action without learning: sell whenever somebody buys, buy what the goal wants, cheapest first.
+    """A round's action without learning: sell on any day to whoever buys, buy what the goal wants, cheapest first.
 
     Same signature as the network's `act`; the history's state is not looked at. Each decision is made from its own
     situation alone, so a network can learn it.
 
-        seller: ACCEPT whatever is legal until tomorrow. Prices differ by 10 %, a piece not sold is a piece stored; but
-                L1 sets material aside for a sale until its day, though the game would let it be sold every day
-        buyer:  ACCEPT what arrives within 3 days and, with the better offers of the other threads, fits the open goal
-        else offer α of the open goal on the first open day, at the bottom of the price range; a buyer's price rises to
-        its top with time. END without a goal
+        seller: ACCEPT whatever is legal, on any day: prices differ by 10 %, an idle line earns nothing
+        buyer:  ACCEPT what arrives within BUY_DAYS and, with the better offers of the other threads, fits the open goal
+        else offer on the first open day: a seller α of the day's room, a buyer α of the open goal. A seller's price
+        falls from the top of the range to its bottom with time, a buyer's rises. END without a goal
     """
 
     mode: Mode = "direct"
-    BUY_DAYS, SELL_DAYS = 3, 1
+    BUY_DAYS = 3
 
     def act(
         self,
@@ -211,20 +211,22 @@ class HeuristicExecutor:
         """ACCEPT, an offer, or END where nothing is legal or wanted."""
         s, x = situation, L3Inputs.of(situation, "direct")
         n, seller, time = np.arange(len(s)), s.seller, s.relative_time.astype(np.float64)
-        need = x.need.numpy()
+        need, least = x.need.numpy(), x.legal.least.numpy()
         q, _, ahead = s.seen.T
         better = s.others[:, 1] * s.others[:, 2] / np.maximum(s.others[:, 0], 1)  # pieces of better offers, about
-        fits = np.where(seller, ahead <= self.SELL_DAYS, (better + q <= need) & (ahead <= self.BUY_DAYS))
+        fits = seller | ((better + q <= need) & (ahead <= self.BUY_DAYS))
         accept = x.legal.accept.numpy() & fits
 
         near = x.legal.day.numpy() & (seller[:, None] | (np.arange(s.open.shape[1]) <= self.BUY_DAYS))
         day = near.argmax(axis=1)
         low, high = s.issues[:, 4].astype(np.float64), s.issues[:, 5].astype(np.float64)
-        price = np.floor(low + np.where(seller, 0.0, time) * np.maximum(high - low, 0.0) + 1e-9)
+        price = np.floor(low + np.where(seller, self.asking(time), time) * np.maximum(high - low, 0.0) + 1e-9)
         affordable = np.floor(np.minimum(x.legal.money.numpy(), 1e9) / np.maximum(price, 1.0))
-        most = np.minimum(x.legal.most.numpy()[n, day], affordable)
-        quantity = np.minimum(np.maximum(x.share.numpy(), x.legal.least.numpy()), most)
-        possible = near[n, day] & (quantity >= x.legal.least.numpy()) & (seller | (need >= 1))
+        room = x.legal.most.numpy()[n, day]
+        most = np.where(seller, room, np.minimum(room, affordable))
+        share = np.where(seller, np.ceil(room * s.alpha.astype(np.float64)), x.share.numpy())
+        quantity = np.minimum(np.maximum(share, least), most)
+        possible = near[n, day] & (quantity >= least) & (seller | (need >= 1))
         op = np.where(accept, ACCEPT, np.where(possible, REJECT, END)).astype(np.int64)
         offer = np.where((op == REJECT)[:, None], np.stack([quantity, price, day], axis=-1), 0.0).astype(np.int64)
         chosen, sent = torch.as_tensor(op), torch.as_tensor(offer)
@@ -235,6 +237,10 @@ class HeuristicExecutor:
             "dp": sent[:, 1] - x.legal.first_p,
         }
         return L3Actions(chosen, sent, parts, torch.zeros(len(s)))
+
+    def asking(self, time: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Where in the range of prices a seller asks at a relative time, 0 the bottom, 1 the top."""
+        return 1.0 - time
 
 
 def load_l3(path: str | Path, device: torch.device | str = "cpu") -> TemporalDecisionTransformer:

@@ -21,12 +21,11 @@ from negmas.helpers.numeric import truncated_mean
 from echelon.hrl_xf.agent_specs import AgentSpec, SpecError
 from echelon.hrl_xf.arena_competitors import check_agent, competitors_of
 from echelon.hrl_xf.arena_options import CompeteOptions
-from echelon.hrl_xf.arena_plan import COMPETITORS, FACTORIES_PER_LEVEL
 from echelon.hrl_xf.collect import announce, open_plan, play_missing, report
 from echelon.hrl_xf.evaluation_tables import write_tables
 from echelon.hrl_xf.standings import Estimate, bootstrap
 from echelon.hrl_xf.standings_tables import total_scores_table
-from echelon.hrl_xf.tournament import TournamentPlan, plan_worlds
+from echelon.hrl_xf.tournament import FACTORIES_PER_LEVEL, LEAGUE_COMPETITORS, TournamentPlan, plan_worlds
 from echelon.hrl_xf.world_folder import EXIT_SOME_FAILED, check_same, contents, exclusive
 from echelon.hrl_xf.world_run import WorldResult, result_path
 from echelon.runtime.executors import n_workers
@@ -35,7 +34,6 @@ from echelon.runtime.files import write_atomic
 log = logging.getLogger(__name__)
 
 KIND = "official"
-DEFAULT_RIVALS = "top-2025:2,PenguinAgent"
 FORMAT_VERSION = 1
 
 
@@ -66,7 +64,7 @@ class TotalScores(msgspec.Struct, frozen=True, kw_only=True):
 def run(options: CompeteOptions) -> int:
     """Refuse what cannot work, play what is missing, then derive the tables from the results."""
     n_workers(options.parallelism)  # raises on a wrong one
-    agents, competitors = competitors_of(options, DEFAULT_RIVALS)
+    agents, competitors = competitors_of(options)
     what, output_dir = deciding(options, competitors), options.folder
     plan = plan_of(what)
     if contents(output_dir):
@@ -116,7 +114,7 @@ def plan_of(saved: Mapping[str, Any]) -> TournamentPlan:
         competitors=tuple(f"{cls.__module__}.{cls.__qualname__}" for cls in classes),
         configs=saved["worlds"],
         runs=1,
-        n_competitors_per_world=min(COMPETITORS, len(specs)),
+        n_competitors_per_world=min(LEAGUE_COMPETITORS, len(specs)),
         max_worlds_per_config=None,
         round_robin=True,
         steps=saved["steps"],

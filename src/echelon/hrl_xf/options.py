@@ -11,6 +11,7 @@ import tyro
 from echelon.hrl_xf import roster
 
 Flag = tyro.conf.FlagCreatePairsOff[bool]
+CollectField = Literal["standard", "league", "champions"]
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,12 @@ class CollectOptions:
     """world configurations: each has its own factories, prices and exogenous contracts"""
     runs: int = 2
     """how often each world is played, with other random numbers"""
+    field: CollectField = "standard"
+    """who shares a world. standard: all competitors, the best of each year and two random agents, and scml's default
+    agents in the seats that are left. league: four of the best of each year (--n-competitors-per-world), scml's default
+    agents elsewhere, as in the league. champions: the best of each year in every seat"""
+    max_top_2026: int | None = None
+    """how many of the best 2026 agents take part; 0 in the standard field, else the six finalists if not given"""
     max_top_2025: int = 5
     """how many of the best 2025 agents take part"""
     max_top_2024: int = 5
@@ -33,7 +40,7 @@ class CollectOptions:
     add: tuple[str, ...] = ()
     """more competitors: names of the roster (LitaAgentRules …) or full module.Class paths"""
     n_competitors_per_world: int | None = None
-    """competitors in one world; all of them if not given"""
+    """competitors in one world; if not given all of them, or four with --field league and champions"""
     max_worlds_per_config: int | None = None
     """limit of worlds for each configuration; each rotation of seats needs one world a competitor"""
     target_worlds: int | None = None
@@ -73,8 +80,8 @@ class CollectOptions:
         for name in ("configs", "runs"):
             if getattr(self, name) < 1:
                 raise ValueError(f"--{name} {getattr(self, name)} must be at least 1")
-        for name in ("max_top_2025", "max_top_2024"):
-            if getattr(self, name) < 0:
+        for name in ("max_top_2026", "max_top_2025", "max_top_2024"):
+            if (getattr(self, name) or 0) < 0:
                 raise ValueError(f"--{name.replace('_', '-')} {getattr(self, name)} must not be negative")
         if self.steps is not None and self.steps < 5:
             raise ValueError(f"--steps {self.steps} is too short: a chain of four levels needs 5 days; use at least 5")
@@ -93,10 +100,12 @@ class CollectOptions:
             raise ValueError("--track and --track-only-penguin exclude each other; give one of them")
 
     @property
-    def field(self) -> list[str]:
+    def competitors(self) -> list[str]:
         """Who takes part."""
-        standard = roster.field(self.max_top_2025, self.max_top_2024)
-        return [*standard, *(name for name in self.add if name not in standard)]
+        of_2026 = self.max_top_2026 if self.max_top_2026 is not None else 0 if self.field == "standard" else 6
+        names = roster.best(of_2026, self.max_top_2025, self.max_top_2024)
+        names += roster.BASELINES if self.field == "standard" else ()
+        return [*names, *(name for name in self.add if name not in names)]
 
     @property
     def tracked_agents(self) -> tuple[str, ...]:

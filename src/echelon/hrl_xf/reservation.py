@@ -5,8 +5,8 @@ what L1 still allows after the deals of the day and everything reserved before i
 offer that may still be accepted counts as a deal of its own side only: what is not signed yet is neither material that
 could be sold nor money that could be spent.
 
-Most calls fit as they are. That is seen at once: L1's limits only shrink as more is reserved, so if they hold with
-everything reserved, they held at every step on the way.
+Most calls fit as they are. That is seen at once: L1's rooms only shrink as more is reserved, and stay signed, so if
+they hold with everything reserved, they held at every step on the way.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Literal
 
 import numpy as np
 
-from echelon.hrl_xf.day_batch import DayBatch, Floats, Ints, Ledger
+from echelon.hrl_xf.day_batch import DayBatch, Ints, Ledger
 from echelon.hrl_xf.l1_safety import ACCEPT, END, REJECT, L1Output, L1SafetyLayer
 from echelon.hrl_xf.schema import Offer
 
@@ -68,7 +68,8 @@ class Reservations:
         """The wishes of this side's threads, in their order, made safe all together, and reserved.
 
         An acceptance that no longer fits becomes an offer (`refused`), an offer is clipped, and where nothing is left
-        the thread ends. A thread leaves a piece for each one behind it that wants to go on, if there are enough.
+        the thread ends. A thread leaves a piece for each one behind it that makes an offer for the same day, if there
+        are enough; other days have lines of their own.
         """
         if self._all_fit(wishes):
             self.hold(w.offer for w in wishes if w.offer is not None)
@@ -76,8 +77,7 @@ class Reservations:
         settled: list[Wish] = []
         for i, wish in enumerate(wishes):
             if wish.op != END:
-                behind = sum(w.op == REJECT for w in wishes[i + 1 :])
-                wish = self._fit(wish, behind, refused)
+                wish = self._fit(wish, wishes[i + 1 :], refused)
                 self.hold([] if wish.offer is None else [wish.offer])
             settled.append(wish)
         return settled
@@ -95,11 +95,11 @@ class Reservations:
         limits = self.layer.limits(self.day, self._ledger)
         self._ledger = before
         room = limits.sell_room[0] if self.seller[0] else limits.buy_room[0]
-        days = np.array([offer[1] for offer in offers]) - int(self._ledger.step[0])
-        paid: Floats = limits.money_room
-        return bool((room[days] >= 0).all() and (self.seller[0] or paid[0] >= 0))
+        days = asked[:, 1] - int(self._ledger.step[0])
+        cost = (asked[:, 0] * asked[:, 2]).sum()
+        return bool((room[days] >= 0).all() and (self.seller[0] or cost <= first.B_free[0]))
 
-    def _fit(self, wish: Wish, behind: int, refused: Refused) -> Wish:
+    def _fit(self, wish: Wish, behind: Sequence[Wish], refused: Refused) -> Wish:
         assert wish.offer is not None
         out, asked = self.view(), np.array([wish.offer])
         if wish.op == ACCEPT:
@@ -109,7 +109,9 @@ class Reservations:
                 plain = self.layer.baseline_offers(out).row(0)
                 return NOTHING if plain is None else Wish(REJECT, plain)
         q, t, p = wish.offer
-        room = np.where(out.time_mask[0] == 0, out.safe[0], 0.0).max()
-        q = int(min(q, max(1, room - behind)))
-        clipped = self.layer.clip(out, np.array([[q, p, t - int(out.step[0])]], np.float64)).row(0)
+        ahead = t - int(out.step[0])
+        if 0 <= ahead < out.safe.shape[1]:
+            waiting = sum(w.op == REJECT and w.offer is not None and w.offer[1] == t for w in behind)
+            q = int(min(q, max(1, out.safe[0, ahead] - waiting)))
+        clipped = self.layer.clip(out, np.array([[q, p, ahead]], np.float64)).row(0)
         return NOTHING if clipped is None else Wish(REJECT, clipped)

@@ -11,7 +11,32 @@ from typing import Any
 
 _STD_2024 = "scml_agents.scml2024.standard"
 _STD_2025 = "scml_agents.scml2025.standard"
+_STD_2026 = "scml_agents.scml2026.standard"
 _SCML = "scml.std.agents"
+
+TOP_2026: dict[str, str] = {
+    "SBD": f"{_STD_2026}.team_21650.sbd_agent",
+    "Rohn": f"{_STD_2026}.team_21695.rohn",
+    "TakaLinkAgent": f"{_STD_2026}.team_21282.taka_link_agent",
+    "HorizonAwareAgent": f"{_STD_2026}.team_21653.horizon_aware_agent",
+    "COW": f"{_STD_2026}.team_21303.cow",
+    "Std": f"{_STD_2026}.team_21800.hi.std",
+    "OkAgent": f"{_STD_2026}.team_20941.okagent",
+    "BalancedGreedyStdAgent": f"{_STD_2026}.team_20964.balanced_greedy.balanced_greedy_std_agent",
+    "ArionAgent": f"{_STD_2026}.team_21021.arion_strategists.arion_agent",
+    "EmSel": f"{_STD_2026}.team_21084.emsel",
+    "ShimijimiShijimi": f"{_STD_2026}.team_21127.strategy",
+    "AgeAgeAgent": f"{_STD_2026}.team_21165.age_age_agent.age_age_agent",
+    "Agent01StdAgent": f"{_STD_2026}.team_21195.agent01std.core.agent",
+    "GS3": f"{_STD_2026}.team_21201.gs3_4_submit",
+    "SugaiAgent": f"{_STD_2026}.team_21313.sugai_agent.sugai_agent",
+    "Group4": f"{_STD_2026}.team_21559.group4",
+    "SuperimagentZ": f"{_STD_2026}.team_21683.agent_v2",
+    "KotaAgent": f"{_STD_2026}.team_21747.kotaagent.kotaagent",
+    "StdOmegaNegotiator": f"{_STD_2026}.team_21803.std_agent.entry",
+    "SupmerkosV3": f"{_STD_2026}.team_22272.supmerkos_v3",
+}
+"""SCML 2026 Standard: the six finalists, in the order of our arena since their ranking is not known, then the others."""
 
 TOP_2025: dict[str, str] = {
     "AS0": f"{_STD_2025}.team_atsunaga",
@@ -33,17 +58,27 @@ TOP_2024: dict[str, str] = {
 }
 """SCML 2024 Standard finalists, best first."""
 
+FINALISTS: dict[str, str] = {
+    **dict(list(TOP_2026.items())[:6]),
+    **dict(list(TOP_2025.items())[:4]),
+    **TOP_2024,
+}
+"""Those who reached the finals of 2026, 2025 and 2024."""
+
 BASELINES: dict[str, str] = {"RandomStdAgent": _SCML, "SyncRandomStdAgent": _SCML}
+
+FILL_UPS: dict[str, str] = {"GreedyStdAgent": _SCML, **BASELINES}
+"""scml's default agents: they hold the seats of a league world that no competitor has."""
 
 OWN: dict[str, str] = {"LitaAgentHRL": "echelon.hrl_xf.agent", "LitaAgentRules": "echelon.hrl_xf.agent"}
 """Ours: with learnt layers, and with rules alone. In no standard field; `--add` puts them into one."""
 
-ROSTER: dict[str, str] = {**TOP_2025, **TOP_2024, **BASELINES, **OWN}
+ROSTER: dict[str, str] = {**TOP_2026, **TOP_2025, **TOP_2024, **FILL_UPS, **OWN}
 
 
-def field(max_top_2025: int, max_top_2024: int) -> list[str]:
-    """Names of the standard field: the best of each year and the two random agents."""
-    return [*list(TOP_2025)[:max_top_2025], *list(TOP_2024)[:max_top_2024], *BASELINES]
+def best(max_top_2026: int, max_top_2025: int, max_top_2024: int) -> list[str]:
+    """Names of the best of each year."""
+    return [*list(TOP_2026)[:max_top_2026], *list(TOP_2025)[:max_top_2025], *list(TOP_2024)[:max_top_2024]]
 
 
 def check_names(names: list[str]) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 import hashlib
 import json
+import random
 import tempfile
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -23,7 +24,9 @@ from echelon.hrl_xf.roster import ROSTER
 from echelon.runtime.seeding import seed_everything, task_seed
 
 Config = dict[str, Any]
-_ADDED_LATER = ("labels", "params", "min_factories_per_level")
+LEAGUE_COMPETITORS, FACTORIES_PER_LEVEL = 4, 4
+"""A league world holds 2 to 4 competitors and at least so many factories on each level (anac2024_std)."""
+_ADDED_LATER = ("labels", "params", "min_factories_per_level", "fill_ups")
 """Parts of a plan that count in its fingerprint only where they are used: older collections do not have them."""
 
 
@@ -45,6 +48,8 @@ class TournamentPlan:
     """constructor arguments of each competitor; none if not given"""
     min_factories_per_level: int | None = None
     """the generator's own (2) if not given; anac2024_std asks for 4"""
+    fill_ups: tuple[str, ...] = ()
+    """who holds the seats that no competitor has, drawn at random; scml's default agents if not given"""
 
     def __post_init__(self) -> None:
         for name in ("labels", "params"):
@@ -108,12 +113,22 @@ def _fair_assigner(config: list[Config], max_n_worlds: int | None, **kwargs: Any
     ]
 
 
+def _filled_up(worlds: list[list[Config]], fill_ups: list[str]) -> list[list[Config]]:
+    """Give the default agents' seats to others, who stay out of the scores: scml adds up the seats of a class."""
+    for world in worlds if fill_ups else ():
+        for config in world:
+            for seat, is_default in enumerate(config["is_default"]):
+                if is_default:
+                    config["agent_types"][seat], config["agent_params"][seat] = random.choice(fill_ups), {}
+    return worlds
+
+
 def plan_worlds(plan: TournamentPlan) -> tuple[list[PlannedWorld], dict[str, Any]]:
     """All worlds of a plan, in order, and the parameters negmas would write to params.json."""
     assigned: list[list[Config]] = []
 
     def keep(**kwargs: Any) -> list[list[Config]]:
-        worlds = _fair_assigner(**kwargs)
+        worlds = _filled_up(_fair_assigner(**kwargs), [_path(name) for name in plan.fill_ups])
         assigned.extend(worlds)
         return worlds
 
@@ -145,8 +160,12 @@ def plan_worlds(plan: TournamentPlan) -> tuple[list[PlannedWorld], dict[str, Any
     return _named(plan, [config for (config,) in assigned]), params
 
 
+def _path(name: str) -> str:
+    return f"{ROSTER[name]}.{name}" if name in ROSTER else name
+
+
 def _paths(plan: TournamentPlan) -> list[str]:
-    return [f"{ROSTER[name]}.{name}" if name in ROSTER else name for name in plan.competitors]
+    return [_path(name) for name in plan.competitors]
 
 
 def _arguments(plan: TournamentPlan) -> list[dict[str, Any]]:

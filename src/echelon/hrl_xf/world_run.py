@@ -57,15 +57,23 @@ class WorldResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def play(planned: PlannedWorld, track: tuple[str, ...]) -> Any:
-    """Build and play the world; competitors of the named classes are tracked. Returns the ended world."""
+    """Build and play the world; agents of the named classes are tracked, but scml's own only where they compete.
+
+    Returns the ended world.
+    """
     restore_modules(_module_owners(planned.config["agent_types"]))
     seed_everything(planned.seed)
     world = lean_std_world_generator(**planned.config)
-    seats = zip(world.non_system_agents, planned.config["is_default"], strict=True)
-    tracker.attach(world, track, skip={agent.id for agent, fills_up in seats if fills_up})
+    config = planned.config
+    seats = zip(world.non_system_agents, config["is_default"], config["agent_types"], strict=True)
+    tracker.attach(world, track, skip={agent.id for agent, fills_up, path in seats if fills_up and _of_scml(path)})
     seed_everything(planned.seed)
     world.run()
     return world
+
+
+def _of_scml(path: str) -> bool:
+    return path.startswith("scml.")
 
 
 def _module_owners(agent_types: Iterable[str]) -> Iterator[str]:
