@@ -46,8 +46,8 @@ class CompeteOptions:
     """days in a world; drawn from 50..200 for each configuration if not given"""
     field: str = "league"
     """who plays in the other seats, drawn for each configuration. league: one to three finalists of 2024 to 2026 and
-    scml's default agents, as in the league. champions: finalists of 2024 to 2026 in all seats. Or names and groups as in
-    --against"""
+    scml's default agents, as in the league. champions: finalists of 2024 to 2026 in all seats. Or names and groups as
+    in --against"""
     seats: Seats = "one"
     """where the competitor sits: in one factory, level by level in turn from configuration to configuration, or in one
     on each level of every configuration; then it trades with itself, which is not what a league measures"""

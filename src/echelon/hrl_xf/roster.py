@@ -36,7 +36,7 @@ TOP_2026: dict[str, str] = {
     "StdOmegaNegotiator": f"{_STD_2026}.team_21803.std_agent.entry",
     "SupmerkosV3": f"{_STD_2026}.team_22272.supmerkos_v3",
 }
-"""SCML 2026 Standard: the six finalists, in the order of our arena since their ranking is not known, then the others."""
+"""SCML 2026 Standard: the six finalists in the order of our arena (their ranking is not known), then the others."""
 
 TOP_2025: dict[str, str] = {
     "AS0": f"{_STD_2025}.team_atsunaga",
