@@ -244,6 +244,27 @@ def test_sampling_repeats_with_its_seed_and_changes_with_another() -> None:
     assert contracts_of(worlds[0]) != contracts_of(worlds[2])
 
 
+def test_what_is_drawn_differs_by_seat_and_by_world() -> None:
+    draws: dict[tuple[int, str], list[float]] = {}
+
+    class Drawing(LitaAgentHRL):
+        """Notes what its generator gives."""
+
+        def before_step(self) -> None:
+            super().before_step()
+            draws.setdefault((world_seed, self.id), []).append(float(torch.rand((), generator=self._generator)))
+
+    for world_seed in (1, 2):
+        play([variant(Drawing, mode="sample"), "PenguinAgent"], n_steps=3, levels=2, seed=world_seed)
+    first = dict(draws)
+    assert len(first) == 6
+    assert len({tuple(numbers) for numbers in first.values()}) == 6, "no two seats or worlds draw the same"
+    draws.clear()
+    for world_seed in (1, 2):
+        play([variant(Drawing, mode="sample"), "PenguinAgent"], n_steps=3, levels=2, seed=world_seed)
+    assert draws == first, "the same world again draws the same"
+
+
 # -- what a simulator may do --
 
 

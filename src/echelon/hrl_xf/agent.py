@@ -12,10 +12,12 @@ heuristics for the rest of the day, which is logged once, and the agent plays on
 
 from __future__ import annotations
 
+import hashlib
 import logging
 from collections.abc import Callable
 from typing import Any, Literal, TypeVar
 
+import msgspec
 import torch
 from negmas import ResponseType
 from negmas.sao import SAOResponse
@@ -28,6 +30,7 @@ from echelon.hrl_xf.layers import Layers
 from echelon.hrl_xf.reservation import Wish
 from echelon.hrl_xf.schema import Offer, Role
 from echelon.hrl_xf.state_builder import OffersMemory, day_state
+from echelon.runtime.seeding import task_seed
 
 _log = logging.getLogger(__name__)
 _END = SAOResponse(ResponseType.END_NEGOTIATION, None)
@@ -53,7 +56,8 @@ class LitaAgentHRL(StdSyncAgent):  # type: ignore[misc]
     ) -> None:
         """`l2`, `l3`, `l4` are "bundled", "heuristic", for L3 also "l1", or a layer; a path stands above them.
 
-        `mode` says whether L3 takes its most probable action or draws one; `seed` is that of the draws.
+        `mode` says whether L3 takes its most probable action or draws one. What is drawn follows from `seed`, the
+        world (what the agent sees on its first day) and the seat.
         """
         super().__init__(*args, **kwargs)
         if mode not in ("greedy", "sample"):
@@ -66,7 +70,8 @@ class LitaAgentHRL(StdSyncAgent):  # type: ignore[misc]
         """how often there was no answer at all, so that threads ended"""
         self.on_decided: Callable[[DayPlay, Decided], None] | None = None
         """called after each call that was answered, for those who want to look into it"""
-        self._generator = torch.Generator().manual_seed(seed)
+        self._seed = seed
+        self._generator = torch.Generator().manual_seed(task_seed(seed, "draws"))  # refuses what is no seed
         self._l1 = L1SafetyLayer()
         self._offers = OffersMemory()
         self._initial_balance: float | None = None
@@ -82,9 +87,13 @@ class LitaAgentHRL(StdSyncAgent):  # type: ignore[misc]
 
     def _dawn(self) -> DayPlay:
         awi = self.awi
+        begins = self._initial_balance is None
         if self._initial_balance is None:
             self._initial_balance = float(awi.current_balance)
         state = day_state(awi, self._initial_balance, self._offers.take())
+        if begins:
+            seen = hashlib.sha256(msgspec.json.encode(state)).hexdigest()
+            self._generator.manual_seed(task_seed(self._seed, "draws", seen, self.id))
         partners: dict[str, Role] = {}
         if state.buy_issues is not None:
             partners |= dict.fromkeys(awi.my_suppliers, "buyer")

@@ -54,8 +54,9 @@ class SeatRecord(msgspec.Struct, frozen=True, kw_only=True):
     """pieces sold and not delivered"""
     leftover: int
     """pieces in stock at the end"""
-    breaches: int
-    """days on which a contract was breached"""
+    shortfall_days: int
+    """days on which pieces sold were not delivered, by the world's books (scml's own `is_breach` counts exogenous
+    quantities twice)"""
     sent: int
     """pieces in all offers and acceptances that reached a partner"""
     unsafe_sent: int
@@ -111,7 +112,7 @@ def seat_record(world: Any, adapter: Any, log: AgentLog, seat: int, fallbacks: i
         sold=sum(c.quantity for c in sold),
         shortfall=sum(day.shortfall_quantity for day in closed),
         leftover=last.inventory_input + last.inventory_output,
-        breaches=sum(map(bool, world._breaches_of[adapter.id])),
+        shortfall_days=sum(day.shortfall_quantity > 0 for day in closed),
         sent=sent,
         unsafe_sent=unsafe_sent,
         signed=dealt,

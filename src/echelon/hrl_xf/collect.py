@@ -268,7 +268,7 @@ def detach(options: CollectOptions, output_dir: Path) -> int:
         arguments += ["--output-dir", str(output_dir)]
     with log_file.open("ab") as out:
         child = subprocess.Popen(
-            [sys.executable, "-m", "echelon.cli", *arguments, "--foreground"],
+            [sys.executable, "-P", "-m", "echelon", *arguments, "--foreground"],
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=out,
