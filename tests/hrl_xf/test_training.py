@@ -123,7 +123,8 @@ from echelon.hrl_xf.l4_coordinator import GlobalCoordinator
 
 macro, micro = load_tournament_data({logs!r}, agent_name="Pe", num_workers=1, cache_dir={cache!r})
 sets = load_l4_distill_data({logs!r}, agent_name="Pe", num_workers=1, cache_dir={cache!r}, goal_source="v2")
-cfg = training.TrainConfig(l2_epochs=2, l3_epochs=2, l4_epochs=2, output_dir="out")
+sizes = {{"l2_batch_size": 8, "l3_batch_size": 32, "l4_batch_size": 16}}
+cfg = training.TrainConfig(l2_epochs=2, l3_epochs=2, l4_epochs=2, output_dir="out", **sizes)
 training.train_l2_bc(HorizonManagerPPO(), macro, cfg)
 training.train_l3_bc(TemporalDecisionTransformer(width=16, heads=2, layers=1, hidden=32), micro, cfg)
 training.train_l4_distill(GlobalCoordinator(), sets, cfg)

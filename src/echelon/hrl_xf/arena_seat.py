@@ -69,7 +69,7 @@ class SeatRecord(msgspec.Struct, frozen=True, kw_only=True):
     negotiator_exceptions: int
     recorder_failures: int
     fallbacks: int
-    """of LitaAgentHRL: how often a layer failed or there was no answer, so that L1 played or threads ended"""
+    """of our agents: how often a layer failed or there was no answer, so that the rules played or threads ended"""
     idle_lines: int
     losses: Losses
     balance: list[float]

@@ -8,6 +8,7 @@ import os
 import shlex
 import subprocess
 import sys
+from collections import Counter
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from itertools import islice
@@ -255,8 +256,20 @@ def report(collected: Collected, output_dir: Path, *, with_scores: bool = True) 
     broken = sum(r.tracker_failures for r in results)
     if broken:
         log.warning("the tracker itself failed %d times; see first_tracker_failure in the logs' stats", broken)
+    for line in fallback_lines(results):
+        log.warning("%s", line)
     if collected.run.failed:
         log.error("%d worlds failed; they are described in %s", len(collected.run.failed), output_dir / "failed")
+
+
+def fallback_lines(results: list[WorldResult]) -> list[str]:
+    """A line for each of our agents whose layers failed."""
+    times: Counter[str] = Counter()
+    for result in results:
+        kinds = {row["agent_id"]: row["agent_type"] for row in result.scores}
+        for aid, count in result.fallbacks.items():
+            times[kinds.get(aid, "an agent that fills up")] += count
+    return [f"{name}: a layer failed {count} times, so that the rules played" for name, count in times.items()]
 
 
 def detach(options: CollectOptions, output_dir: Path) -> int:

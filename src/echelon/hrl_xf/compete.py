@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import shlex
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -185,5 +186,19 @@ def report(contest: Contest, results: Sequence[ArenaResult], played: Played, out
         minutes(played.seconds),
         played.worlds_per_minute,
     )
+    for line in fallback_lines(results):
+        log.warning("%s", line)
     if played.failed:
         log.error("%d worlds failed; they are described in %s", len(played.failed), output_dir / "failed")
+
+
+def fallback_lines(results: Sequence[ArenaResult]) -> list[str]:
+    """A line for each competitor of ours whose layers failed, and one for those of the field."""
+    times: Counter[str] = Counter()
+    for result in results:
+        times[result.competitor] += sum(seat.fallbacks for seat in result.seats)
+    lines = [
+        f"{name}: a layer failed {count} times, so that the rules played" for name, count in times.items() if count
+    ]
+    field = sum(result.background_fallbacks for result in results)
+    return lines + ([f"in the field a layer of our agents failed {field} times"] if field else [])

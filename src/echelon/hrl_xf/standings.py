@@ -80,7 +80,7 @@ class Conduct(msgspec.Struct, frozen=True, kw_only=True):
     """the same of the pieces in deals"""
     exceptions: int
     fallbacks: int
-    """how often a layer of LitaAgentHRL failed, so that L1 played"""
+    """how often a layer of our agents failed, so that the rules played"""
     recorder_failures: int
     seconds_a_day: float
     losses: Losses

@@ -20,6 +20,7 @@ from negmas.tournaments.tournaments import AgentStats, WorldSetRunStats
 from scml.utils import balance_calculator_std
 
 from echelon.hrl_xf import shield, tracker
+from echelon.hrl_xf.fallbacks import fallbacks_of
 from echelon.hrl_xf.lean_world import lean_std_world_generator
 from echelon.hrl_xf.module_state import restore_modules
 from echelon.hrl_xf.schema import AgentLog, encode_log
@@ -47,6 +48,8 @@ class WorldResult(msgspec.Struct, frozen=True, kw_only=True):
     log_files: list[str]
     log_bytes: int
     tracker_failures: int
+    fallbacks: dict[str, int] = {}
+    """by agent id, of our agents: how often a layer failed or there was no answer"""
     scores: list[dict[str, Any]]
     world_stats: dict[str, Any]
     agent_stats: list[dict[str, Any]]
@@ -145,6 +148,7 @@ def result_of(
         log_files=files,
         log_bytes=size,
         tracker_failures=tracker_failures,
+        fallbacks=fallbacks_of(world.non_system_agents),
         scores=_scores(world, planned),
         world_stats=_world_stats(world, planned),
         agent_stats=_counts(world, lambda aid: aid).to_record(planned.world_id, "agent"),

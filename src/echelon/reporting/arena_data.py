@@ -202,7 +202,7 @@ def conduct_table(table: Standings) -> Table:
         Column("unsafe deals", "the same of the pieces in deals"),
         Column("bankrupt", "seats that went bankrupt"),
         Column("errors", "exceptions of the agent or its negotiators"),
-        Column("fallbacks", "how often a layer of LitaAgentHRL failed, so that L1 played"),
+        Column("fallbacks", "how often a layer of our agents failed, so that the rules played"),
         Column("ms / day", "time of the agent's calls, recording included"),
     ]
     rows = rows_of(
