@@ -28,8 +28,18 @@ from echelon.runtime.deadline import raise_if_late
 from echelon.runtime.files import write_atomic
 from echelon.runtime.seeding import rng, seed_everything
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 WORLDS = "worlds"
+
+
+class PlayedBy(msgspec.Struct, frozen=True):
+    """Which code played a world."""
+
+    competitor: str
+    """a digest (`agent_code.py`)"""
+    field: str
+    """the same of all agents of the field"""
+    versions: dict[str, str]
 
 
 class ArenaResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,6 +51,7 @@ class ArenaResult(msgspec.Struct, frozen=True, kw_only=True):
     """its label"""
     digest: str
     """of the configuration: equal for all competitors, or the results cannot be compared"""
+    code: PlayedBy | None = None
     seed: int
     levels: int
     days: int
@@ -183,10 +194,10 @@ def keep_logs(
 
 
 def play_and_save(
-    plan: ArenaPlan, index: int, competitor: AgentSpec, output_dir: Path, keep: bool = False
+    plan: ArenaPlan, index: int, competitor: AgentSpec, output_dir: Path, keep: bool, code: PlayedBy | None
 ) -> ArenaResult:
     """Make configuration `index`, play it with the competitor and write the result, whole or not at all."""
-    result = play(configuration(plan, index), competitor, output_dir if keep else None)
+    result = replace(play(configuration(plan, index), competitor, output_dir if keep else None), code=code)
     raise_if_late()
     write_atomic(result_path(output_dir, index, competitor), msgspec.json.encode(result))
     return result

@@ -9,6 +9,7 @@ import shlex
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from itertools import islice
@@ -210,13 +211,14 @@ def play_missing(
     output_dir: Path,
     track: tuple[str, ...] = (),
     compress: bool = False,
+    code: Mapping[int, Mapping[str, str]] | None = None,
 ) -> Collected:
-    """Play every missing world; agents of the classes in `track` record themselves."""
+    """Play every missing world; agents of the classes in `track` record themselves; `code`, by world, is noted."""
     units = [
         Unit(
             name=unit_name(w),
             stem=f"{w.index:05d}",
-            args=(w, output_dir, track, compress),
+            args=(w, output_dir, track, compress, (code or {}).get(w.index)),
             summary=w.summary(),
             result=result_path(output_dir, w.index),
         )

@@ -11,7 +11,7 @@ import gzip
 import re
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +48,8 @@ class WorldResult(msgspec.Struct, frozen=True, kw_only=True):
     log_files: list[str]
     log_bytes: int
     tracker_failures: int
+    code: dict[str, str] = {}
+    """of an official tournament: digests of the competitors' code by label, and versions of the rest"""
     fallbacks: dict[str, int] = {}
     """by agent id, of our agents: how often a layer failed or there was no answer"""
     scores: list[dict[str, Any]]
@@ -99,7 +101,13 @@ def read_result(path: Path) -> WorldResult:
     return msgspec.json.decode(path.read_bytes(), type=WorldResult)
 
 
-def play_and_save(planned: PlannedWorld, output_dir: Path, track: tuple[str, ...], compress: bool) -> WorldResult:
+def play_and_save(
+    planned: PlannedWorld,
+    output_dir: Path,
+    track: tuple[str, ...],
+    compress: bool,
+    code: Mapping[str, str] | None = None,
+) -> WorldResult:
     """Play a world and write its logs and, last of all, its result."""
     started = time.perf_counter()
     world = play(planned, track)
@@ -109,7 +117,8 @@ def play_and_save(planned: PlannedWorld, output_dir: Path, track: tuple[str, ...
         files.append(name)
         size += n_bytes
         failures += log.stats.tracker_failures
-    result = result_of(world, planned, files, size, failures, started)
+    made = result_of(world, planned, files, size, failures, started)
+    result = msgspec.structs.replace(made, code=dict(code or {}))
     raise_if_late()
     write_atomic(result_path(output_dir, planned.index), msgspec.json.encode(result))
     return result
