@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from echelon.hrl_xf import agent_code
-from echelon.hrl_xf.agent_code import codes_of, module_files
+from echelon.hrl_xf.agent_code import OtherCodeError, check_loaded, codes_of, module_files
 from echelon.hrl_xf.agent_specs import parse_agent
 
 MINE = (
@@ -94,3 +94,15 @@ def test_one_of_ours_by_another_name_counts_with_our_code_and_weights(
 def test_a_shield_is_code_too_and_arguments_are_part_of_it() -> None:
     codes = [code(text) for text in ("PenguinAgent", "shielded(PenguinAgent)", "LitaAgentHRL", "LitaAgentHRL:l3=l1")]
     assert len(set(codes)) == 4
+
+
+def test_a_process_that_has_loaded_the_code_of_yesterday_does_not_play_for_that_of_today(here: Path) -> None:
+    spec = parse_agent("x=code_agent:MyAgent")
+    before = codes_of([spec])
+    check_loaded([spec], before)
+    (here / "helper.py").write_text("x = 3\n")
+    after = codes_of([spec])
+    assert after != before
+    with pytest.raises(OtherCodeError, match=r"other code of x .* start the workers and the command again"):
+        check_loaded([spec], after)
+    check_loaded([spec], before)

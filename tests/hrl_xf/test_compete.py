@@ -10,10 +10,10 @@ import msgspec
 import pytest
 
 from echelon.hrl_xf import replay
+from echelon.hrl_xf.agent_code import PlayedBy, played_by
 from echelon.hrl_xf.arena_options import CompeteOptions
-from echelon.hrl_xf.arena_stale import find_stale, played_by, stale_lines
-from echelon.hrl_xf.arena_world import PlayedBy
-from echelon.hrl_xf.compete import contest_of, expected_seconds, missing_units, run
+from echelon.hrl_xf.arena_stale import find_stale, stale_lines
+from echelon.hrl_xf.compete import contest_of, expected_seconds, missing_units, run, say_edited
 from echelon.hrl_xf.options import ReplayOptions
 from echelon.hrl_xf.world_folder import FolderError, exclusive
 from echelon.runtime.rundir import OptionsDiffer
@@ -161,3 +161,15 @@ def test_other_versions_and_another_field_are_other_code(
     lines = stale_lines(find_stale(paths, other), keep_old=False)
     assert len(lines) == 2
     assert "PenguinAgent: 1 worlds there were played by other code of the field; they are played again" in lines[0]
+
+
+def test_code_that_changes_during_a_run_is_said(arena: Path, caplog: pytest.LogCaptureFixture) -> None:
+    contest = contest_of(small(arena))
+    now = played_by(contest.competitors, contest.plan.field)
+    with caplog.at_level("WARNING", "echelon"):
+        say_edited(replace(contest, code=now))
+    assert caplog.text == ""
+    edited = now | {"PenguinAgent": PlayedBy("other", now["PenguinAgent"].field, now["PenguinAgent"].versions)}
+    with caplog.at_level("WARNING", "echelon"):
+        say_edited(replace(contest, code=edited))
+    assert "the code of PenguinAgent changed during this run; the same command plays those worlds again" in caplog.text

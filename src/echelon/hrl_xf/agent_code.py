@@ -13,9 +13,11 @@ import ast
 import hashlib
 import importlib.util
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib.metadata import version
 from pathlib import Path
+
+import msgspec
 
 from echelon.hrl_xf import roster
 from echelon.hrl_xf.agent_specs import AgentSpec
@@ -31,11 +33,35 @@ def versions() -> dict[str, str]:
     return {name: version(name) for name in ("echelon", "scml", "negmas", "scml-agents")}
 
 
-def codes_of(specs: Iterable[AgentSpec]) -> dict[str, str]:
-    """By label: a digest of what each agent is and of the code and weights it runs. Files are read once."""
-    known: dict[str, dict[str, str]] = {}
+_Digests = dict[str, str]
+"""By name of a file."""
 
-    def digests(module: str) -> dict[str, str]:
+_loaded: dict[str, _Digests] = {}
+"""By module: its files when this process first played with it. Edited since, they are not what plays here."""
+
+
+class PlayedBy(msgspec.Struct, frozen=True):
+    """Which code plays a world of the arena."""
+
+    competitor: str
+    """a digest"""
+    field: str
+    """one of all agents of the field"""
+    versions: dict[str, str]
+
+
+class OtherCodeError(RuntimeError):
+    """A process has loaded other code than the command that gave it a world to play."""
+
+
+def codes_of(specs: Iterable[AgentSpec], loaded: dict[str, _Digests] | None = None) -> dict[str, str]:
+    """By label: a digest of what each agent is and of the code and weights it runs. Files are read once.
+
+    `loaded` holds the digests of modules that are not to be read again.
+    """
+    known = {} if loaded is None else loaded
+
+    def digests(module: str) -> _Digests:
         if module not in known:
             files = module_files(module)
             known[module] = {name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in files.items()}
@@ -44,7 +70,41 @@ def codes_of(specs: Iterable[AgentSpec]) -> dict[str, str]:
     return {spec.label: _code(spec, digests) for spec in specs}
 
 
-def _code(spec: AgentSpec, digests: Callable[[str], dict[str, str]]) -> str:
+def played_by(competitors: Iterable[AgentSpec], field: Iterable[AgentSpec]) -> dict[str, PlayedBy]:
+    """By label: the code that plays if a world is played now."""
+    specs, now = list(competitors), versions()
+    codes, around = codes_of(specs), _together(codes_of(field))
+    return {spec.label: PlayedBy(codes[spec.label], around, now) for spec in specs}
+
+
+def _together(codes: Mapping[str, str]) -> str:
+    return hashlib.sha256(json.dumps(sorted(codes.items())).encode()).hexdigest()[:16]
+
+
+def check_loaded(specs: Iterable[AgentSpec], expected: Mapping[str, str]) -> None:
+    """Raise if this process has loaded other code of an agent than `expected`, by label.
+
+    A worker that outlives a command (dask), or that stands on another machine, may have.
+    """
+    found = codes_of(specs, _loaded)
+    _refuse(sorted(label for label, code in found.items() if code != expected[label]))
+
+
+def check_played_by(expected: PlayedBy, competitor: AgentSpec, field: Iterable[AgentSpec]) -> None:
+    """The same for a world of the arena."""
+    check_loaded([competitor], {competitor.label: expected.competitor})
+    _refuse([] if _together(codes_of(field, _loaded)) == expected.field else ["the field"])
+
+
+def _refuse(other: list[str]) -> None:
+    if other:
+        raise OtherCodeError(
+            f"this worker has loaded other code of {', '.join(other)} than the command was started with: it was edited "
+            "meanwhile, or differs on this machine; start the workers and the command again"
+        )
+
+
+def _code(spec: AgentSpec, digests: Callable[[str], _Digests]) -> str:
     code = digests(spec.module) | (digests(_SHIELD) if spec.shielded else {})
     if spec.module not in roster.OWN.values() and any(name.startswith(f"{_OWN}.hrl_xf.") for name in code):
         weights = sorted(BUNDLED.glob("*.safetensors"))  # it may be one of ours by another name

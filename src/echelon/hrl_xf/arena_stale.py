@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 
-from echelon.hrl_xf.agent_code import codes_of, versions
-from echelon.hrl_xf.agent_specs import AgentSpec
-from echelon.hrl_xf.arena_world import FORMAT_VERSION, ArenaResult, PlayedBy, read_result
+from echelon.hrl_xf.agent_code import PlayedBy
+from echelon.hrl_xf.arena_world import FORMAT_VERSION, ArenaResult, read_result
 
 PLAYED_AGAIN = "they are played again now (--keep-old shows them instead)"
 KEPT = "they are shown as they are, and nothing is played (--keep-old)"
@@ -32,14 +29,6 @@ class Stale:
 
 class _Header(msgspec.Struct):
     format_version: int
-
-
-def played_by(competitors: Iterable[AgentSpec], field: Iterable[AgentSpec]) -> dict[str, PlayedBy]:
-    """By label: the code that plays if a world is played now."""
-    specs, others, now = list(competitors), list(field), versions()
-    codes, around = codes_of(specs), sorted(codes_of(others).items())
-    whole = hashlib.sha256(json.dumps(around).encode()).hexdigest()[:16]
-    return {spec.label: PlayedBy(codes[spec.label], whole, now) for spec in specs}
 
 
 def find_stale(paths: Mapping[Path, str], now: Mapping[str, PlayedBy]) -> list[Stale]:

@@ -15,6 +15,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from echelon.hrl_xf import tracker
+from echelon.hrl_xf.agent_code import PlayedBy, check_played_by
 from echelon.hrl_xf.agent_specs import AgentSpec
 from echelon.hrl_xf.arena_plan import ArenaConfiguration, ArenaPlan, configuration
 from echelon.hrl_xf.arena_seat import SeatRecord, seat_record
@@ -30,16 +31,6 @@ from echelon.runtime.seeding import rng, seed_everything
 
 FORMAT_VERSION = 2
 WORLDS = "worlds"
-
-
-class PlayedBy(msgspec.Struct, frozen=True):
-    """Which code played a world."""
-
-    competitor: str
-    """a digest (`agent_code.py`)"""
-    field: str
-    """the same of all agents of the field"""
-    versions: dict[str, str]
 
 
 class ArenaResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -196,7 +187,12 @@ def keep_logs(
 def play_and_save(
     plan: ArenaPlan, index: int, competitor: AgentSpec, output_dir: Path, keep: bool, code: PlayedBy | None
 ) -> ArenaResult:
-    """Make configuration `index`, play it with the competitor and write the result, whole or not at all."""
+    """Make configuration `index`, play it with the competitor and write the result, whole or not at all.
+
+    `code` is what competitor and field must be here too.
+    """
+    if code is not None:
+        check_played_by(code, competitor, plan.field)
     result = replace(play(configuration(plan, index), competitor, output_dir if keep else None), code=code)
     raise_if_late()
     write_atomic(result_path(output_dir, index, competitor), msgspec.json.encode(result))

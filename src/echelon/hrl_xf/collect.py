@@ -9,7 +9,7 @@ import shlex
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from itertools import islice
@@ -19,6 +19,7 @@ from typing import Any
 import msgspec
 
 from echelon.hrl_xf import history, roster
+from echelon.hrl_xf.agent_specs import AgentSpec
 from echelon.hrl_xf.evaluation_tables import write_tables
 from echelon.hrl_xf.options import CollectOptions
 from echelon.hrl_xf.tournament import PlannedWorld, TournamentPlan, fingerprint, plan_worlds
@@ -212,13 +213,17 @@ def play_missing(
     track: tuple[str, ...] = (),
     compress: bool = False,
     code: Mapping[int, Mapping[str, str]] | None = None,
+    specs: Sequence[AgentSpec] = (),
 ) -> Collected:
-    """Play every missing world; agents of the classes in `track` record themselves; `code`, by world, is noted."""
+    """Play every missing world; agents of the classes in `track` record themselves.
+
+    `code`, by world, is noted, and must be what a worker finds of these `specs`.
+    """
     units = [
         Unit(
             name=unit_name(w),
             stem=f"{w.index:05d}",
-            args=(w, output_dir, track, compress, (code or {}).get(w.index)),
+            args=(w, output_dir, track, compress, (code or {}).get(w.index), _in_world(specs, w)),
             summary=w.summary(),
             result=result_path(output_dir, w.index),
         )
@@ -231,6 +236,10 @@ def play_missing(
     run = play_units(units, play_and_save, output_dir, how, replay)
     done = [result_path(output_dir, w.index) for w in worlds]
     return Collected([read_result(path) for path in done if path.exists()], len(worlds), run)
+
+
+def _in_world(specs: Sequence[AgentSpec], planned: PlannedWorld) -> tuple[AgentSpec, ...]:
+    return tuple(spec for spec in specs if spec.label in planned.labels)
 
 
 def unit_name(planned: PlannedWorld) -> str:

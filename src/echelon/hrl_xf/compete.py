@@ -12,12 +12,13 @@ from statistics import fmean
 from typing import Any
 
 from echelon.hrl_xf import official
+from echelon.hrl_xf.agent_code import PlayedBy, played_by
 from echelon.hrl_xf.agent_specs import AgentSpec, parse_list
 from echelon.hrl_xf.arena_competitors import check_agent, competitors_of
 from echelon.hrl_xf.arena_options import CompeteOptions
 from echelon.hrl_xf.arena_plan import ArenaPlan
-from echelon.hrl_xf.arena_stale import find_stale, played_by, stale_lines
-from echelon.hrl_xf.arena_world import WORLDS, ArenaResult, PlayedBy, play_and_save, read_result, result_path
+from echelon.hrl_xf.arena_stale import find_stale, stale_lines
+from echelon.hrl_xf.arena_world import WORLDS, ArenaResult, play_and_save, read_result, result_path
 from echelon.hrl_xf.history import DEFAULT_SECONDS_PER_FACTORY_DAY
 from echelon.hrl_xf.standings import standings
 from echelon.hrl_xf.standings_tables import console_tables, write_standings

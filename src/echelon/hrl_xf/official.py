@@ -84,7 +84,7 @@ def run(options: CompeteOptions) -> int:
         set_old_apart(worlds, code, output_dir, options.keep_old)
         missing = [w for w in worlds if not options.keep_old and not result_path(output_dir, w.index).exists()]
         announce(plan, worlds, missing, options, output_dir)
-        played = play_missing(worlds, missing, options, output_dir, code=code)
+        played = play_missing(worlds, missing, options, output_dir, code=code, specs=competitors)
         if played.results:
             write_tables(output_dir, played.results, detailed=False)
             table = total_scores(played.results, agents, options.resamples)

@@ -11,7 +11,7 @@ import gzip
 import re
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,8 @@ from negmas.tournaments.tournaments import AgentStats, WorldSetRunStats
 from scml.utils import balance_calculator_std
 
 from echelon.hrl_xf import shield, tracker
+from echelon.hrl_xf.agent_code import check_loaded
+from echelon.hrl_xf.agent_specs import AgentSpec
 from echelon.hrl_xf.fallbacks import fallbacks_of
 from echelon.hrl_xf.lean_world import lean_std_world_generator
 from echelon.hrl_xf.module_state import restore_modules
@@ -107,8 +109,10 @@ def play_and_save(
     track: tuple[str, ...],
     compress: bool,
     code: Mapping[str, str] | None = None,
+    specs: Sequence[AgentSpec] = (),
 ) -> WorldResult:
-    """Play a world and write its logs and, last of all, its result."""
+    """Play a world and write its logs and, last of all, its result; `specs` must be of the given code here too."""
+    check_loaded(specs, code or {})
     started = time.perf_counter()
     world = play(planned, track)
     files, size, failures = [], 0, 0
