@@ -33,7 +33,7 @@ from echelon.hrl_xf.l4_coordinator import GlobalCoordinator
 from echelon.hrl_xf.samples import Rows
 from echelon.hrl_xf.split import WorldSplit, world_split
 from echelon.hrl_xf.tournament_data import TournamentData
-from echelon.hrl_xf.training import TrainConfig, train_l2_bc, train_l3_bc, train_l4_distill
+from echelon.hrl_xf.training import TrainConfig, l2_bc_epochs, l3_bc_epochs, l4_distill_epochs
 
 SIZES: dict[str, list[dict[str, Any]]] = {
     "l2": [{"channels": (c, 2 * c), "hidden": 4 * c} for c in (2, 4, 8, 16, 32, 64)],
@@ -77,7 +77,7 @@ def train(layer: str, size: dict[str, Any], parts: tuple[Any, Any], cfg: TrainCo
     train_rows, val_rows = parts
     torch.manual_seed(cfg.seed)
     made: Any = LAYERS[layer](**size)
-    fit: Any = {"l2": train_l2_bc, "l3": train_l3_bc, "l4": train_l4_distill}[layer]
+    fit: Any = {"l2": l2_bc_epochs, "l3": l3_bc_epochs, "l4": l4_distill_epochs}[layer]
     for _ in fit(made, train_rows, cfg, val_rows):
         pass
     return sum(p.numel() for p in made.parameters())

@@ -173,7 +173,17 @@ def fix_hash_seed(arguments: Sequence[str]) -> None:
     """Start over with PYTHONHASHSEED=0 if this process has another one: it cannot be changed from within."""
     if os.environ.get("PYTHONHASHSEED") != "0":
         environment = os.environ | {"PYTHONHASHSEED": "0"}
-        os.execve(sys.executable, [sys.executable, "-m", "echelon.cli", *arguments], environment)
+        os.execve(sys.executable, [sys.executable, "-P", "-m", PROGRAM, *arguments], environment)
+
+
+def search_here() -> None:
+    """Make a file in the working directory importable: `myagent.py` is the agent `myagent:MyAgent`.
+
+    It stands last, so that no file there hides an installed package; worker processes get the same path.
+    """
+    here = os.getcwd()
+    if here not in sys.path:
+        sys.path.append(here)
 
 
 def set_up_logging(quiet: bool) -> None:
@@ -227,6 +237,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             )
         if command.plays_worlds:
             fix_hash_seed(arguments)
+        search_here()
         set_up_logging(quiet=vars(options).get("quiet", False))
         return int(load(command.run)(options))
     except (ValueError, OSError) as error:

@@ -23,7 +23,7 @@ def seat(score: float, place: Place = "first", number: int = 0, **changes: objec
         "sold": 0,
         "shortfall": 0,
         "leftover": 0,
-        "breaches": 0,
+        "shortfall_days": 0,
         "sent": 0,
         "unsafe_sent": 0,
         "signed": 0,

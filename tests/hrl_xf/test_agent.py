@@ -10,10 +10,14 @@ import numpy as np
 import pytest
 import torch
 from negmas import ResponseType
-from scml.std import SCML2024StdWorld
+from negmas.sao import SAOResponse
+from scml.std import SCML2024StdWorld, StdSyncAgent
 
-from echelon.hrl_xf.agent import LitaAgentHRL
-from echelon.hrl_xf.l3_executor import BaselineExecutor, L3Actions, TemporalDecisionTransformer
+from echelon.hrl_xf.agent import LitaAgentHRL, LitaAgentRules
+from echelon.hrl_xf.l2_manager import HeuristicManager
+from echelon.hrl_xf.l3_executor import HeuristicExecutor, L3Actions, TemporalDecisionTransformer
+from echelon.hrl_xf.l4_coordinator import HeuristicCoordinator
+from echelon.hrl_xf.layers import Layers
 from tests.hrl_xf.agent_cases import (
     L1_ALONE,
     AcceptingExecutor,
@@ -134,29 +138,29 @@ BAD_LAYERS: dict[str, tuple[str, Callable[[], Any]]] = {
 
 
 @pytest.fixture(scope="module")
-def l1_world() -> Any:
-    return play([L1_AGENT, "PenguinAgent", "RandomStdAgent"], n_steps=5, levels=2)
+def rules_world() -> Any:
+    return play([variant(LitaAgentRules), "PenguinAgent", "RandomStdAgent"], n_steps=5, levels=2)
 
 
 @pytest.mark.parametrize("fault", BAD_LAYERS)
-def test_a_layer_that_misbehaves_is_replaced_by_l1_for_the_day(
-    fault: str, l1_world: Any, caplog: pytest.LogCaptureFixture
+def test_a_layer_that_misbehaves_is_replaced_by_the_rules_for_the_day(
+    fault: str, rules_world: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It fails at the first question of each day, so the whole world is that of L1 alone."""
+    """It fails at the first question of each day, so the whole world is that of the rules."""
     which, make = BAD_LAYERS[fault]
-    agent = variant(**{**L1_ALONE, which: make()})
+    agent = variant(**{which: make()})
     with caplog.at_level(logging.WARNING, "echelon"):
         world = play([agent, "PenguinAgent", "RandomStdAgent"], n_steps=5, levels=2)
     assert_sound(world, fallbacks=True)
-    assert contracts_of(world) == contracts_of(l1_world)
+    assert contracts_of(world) == contracts_of(rules_world)
     assert signed_by_ours(world)
     assert [a.fallbacks for a in ours(world)] == [5] * len(ours(world)), "once a day, not once a call"
     said = [record for record in caplog.records if "a layer failed" in record.message]
     assert len(said) == len(ours(world)), "logged once by each agent"
 
 
-class FailingLater(BaselineExecutor):
-    """L1's answers, until it breaks down for good."""
+class FailingLater(HeuristicExecutor):
+    """The rules' answers, until it breaks down for good."""
 
     def __init__(self, calls: int) -> None:
         self.left = calls
@@ -168,12 +172,57 @@ class FailingLater(BaselineExecutor):
         return super().act(*args, **kwargs)
 
 
-def test_a_layer_may_fail_in_the_middle_of_a_day(l1_world: Any) -> None:
-    agent = variant(**{**L1_ALONE, "l3": FailingLater(3)})
+def test_a_layer_may_fail_in_the_middle_of_a_day(rules_world: Any) -> None:
+    agent = variant(l2="heuristic", l3=FailingLater(3), l4="heuristic")
     world = play([agent, "PenguinAgent", "RandomStdAgent"], n_steps=5, levels=2)
     assert_sound(world, fallbacks=True)
     assert all(a.fallbacks for a in ours(world))
+    assert contracts_of(world) == contracts_of(rules_world)
+
+
+def test_should_the_rules_fail_too_l1_plays(monkeypatch: pytest.MonkeyPatch) -> None:
+    field = ["PenguinAgent", "RandomStdAgent"]
+    l1_world = play([L1_AGENT, *field], n_steps=5, levels=2)
+    broken = Layers(HeuristicManager(), Broken(raising), HeuristicCoordinator())
+    monkeypatch.setattr("echelon.hrl_xf.agent.rule_layers", lambda: broken)
+    world = play([variant(l3=Broken(raising)), *field], n_steps=5, levels=2)
+    assert_sound(world, fallbacks=True)
     assert contracts_of(world) == contracts_of(l1_world)
+
+
+class Stubborn(StdSyncAgent):  # type: ignore[misc]
+    """Never accepts, never ends, and always has another offer."""
+
+    said = 0
+
+    def first_proposals(self) -> dict[str, Any]:
+        return {partner: self._offer(partner) for partner in self.negotiators}
+
+    def counter_all(self, offers: dict[str, Any], states: dict[str, Any]) -> dict[str, Any]:
+        return {partner: SAOResponse(ResponseType.REJECT_OFFER, self._offer(partner)) for partner in offers}
+
+    def _offer(self, partner: str) -> Any:
+        self.said += 1
+        issues = self.get_nmi(partner).issues
+        return 1 + self.said % 3, issues[1].max_value, issues[2].min_value + self.said % 2
+
+
+def test_negotiations_of_a_hundred_rounds_are_played_by_the_learnt_layers() -> None:
+    layer = TemporalDecisionTransformer()
+    with torch.no_grad():
+        layer.op_prior.zero_()
+        layer.op.bias.copy_(torch.tensor([-30.0, 30.0, -30.0]))  # counter whatever may be countered
+    seen: list[int] = []
+
+    class Patient(LitaAgentHRL):
+        def counter_all(self, offers: dict[str, Any], states: dict[str, Any]) -> dict[str, Any]:
+            seen.extend(state.step for state in states.values())
+            return super().counter_all(offers, states)
+
+    agent = variant(Patient, l3=layer)
+    world = play([agent, Stubborn], n_steps=4, levels=2, per_level=2, neg_n_steps=100)
+    assert_sound(world)
+    assert max(seen) > 90, "some negotiation lasted to its end"
 
 
 # -- it trades --
@@ -242,6 +291,27 @@ def test_sampling_repeats_with_its_seed_and_changes_with_another() -> None:
     worlds = [play([agent, "PenguinAgent"], n_steps=5, levels=2) for agent in agents]
     assert contracts_of(worlds[0]) == contracts_of(worlds[1])
     assert contracts_of(worlds[0]) != contracts_of(worlds[2])
+
+
+def test_what_is_drawn_differs_by_seat_and_by_world() -> None:
+    draws: dict[tuple[int, str], list[float]] = {}
+
+    class Drawing(LitaAgentHRL):
+        """Notes what its generator gives."""
+
+        def before_step(self) -> None:
+            super().before_step()
+            draws.setdefault((world_seed, self.id), []).append(float(torch.rand((), generator=self._generator)))
+
+    for world_seed in (1, 2):
+        play([variant(Drawing, mode="sample"), "PenguinAgent"], n_steps=3, levels=2, seed=world_seed)
+    first = dict(draws)
+    assert len(first) == 6
+    assert len({tuple(numbers) for numbers in first.values()}) == 6, "no two seats or worlds draw the same"
+    draws.clear()
+    for world_seed in (1, 2):
+        play([variant(Drawing, mode="sample"), "PenguinAgent"], n_steps=3, levels=2, seed=world_seed)
+    assert draws == first, "the same world again draws the same"
 
 
 # -- what a simulator may do --

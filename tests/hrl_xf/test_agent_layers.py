@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from echelon.hrl_xf.agent import LitaAgentHRL
-from echelon.hrl_xf.agent_layers import choose_layers, plain_layers
+from echelon.hrl_xf.agent_layers import choose_layers, plain_layers, rule_layers
 from echelon.hrl_xf.l2_manager import HeuristicManager, HorizonManagerPPO
 from echelon.hrl_xf.l3_executor import BaselineExecutor, HeuristicExecutor, TemporalDecisionTransformer
 from echelon.hrl_xf.l4_coordinator import GlobalCoordinator, HeuristicCoordinator
@@ -32,6 +32,7 @@ def test_every_layer_can_be_a_heuristic() -> None:
     assert isinstance(layers.l3, HeuristicExecutor)
     assert isinstance(layers.l4, HeuristicCoordinator)
     assert isinstance(LitaAgentHRL(l3="l1").layers.l3, BaselineExecutor)
+    assert [type(layer) for layer in vars(rule_layers()).values()] == [type(layer) for layer in vars(layers).values()]
     plain = plain_layers()
     assert isinstance(plain.l2, HeuristicManager)
     assert isinstance(plain.l3, BaselineExecutor)

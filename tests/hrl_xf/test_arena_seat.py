@@ -108,3 +108,14 @@ def test_places(seats: list[Seat]) -> None:
     assert seats[0][0].bought == 0
     assert seats[-1][0].sold == 0
     assert all(record.recorder_failures == record.exceptions == 0 for record, *_ in seats)
+
+
+def test_days_with_a_shortfall_are_the_simulator_s_own(seats: list[Seat]) -> None:
+    """scml's `is_breach` adds exogenous quantities that are in its arguments already; its daily books do not."""
+    for record, _, world, aid in seats:
+        by_day = world.stats[f"shortfall_quantity_{aid}"]
+        assert record.shortfall_days == sum(pieces > 0 for pieces in by_day)
+        assert record.shortfall == sum(by_day)
+    assert any(record.shortfall_days for record, *_ in seats)
+    breaches = [sum(map(bool, world._breaches_of[aid])) for _, _, world, aid in seats]
+    assert breaches != [record.shortfall_days for record, *_ in seats], "the two counts differ in this world"

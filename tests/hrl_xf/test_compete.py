@@ -10,8 +10,10 @@ import msgspec
 import pytest
 
 from echelon.hrl_xf import replay
+from echelon.hrl_xf.agent_code import PlayedBy, played_by
 from echelon.hrl_xf.arena_options import CompeteOptions
-from echelon.hrl_xf.compete import contest_of, expected_seconds, missing_units, run
+from echelon.hrl_xf.arena_stale import find_stale, stale_lines
+from echelon.hrl_xf.compete import contest_of, expected_seconds, missing_units, run, say_edited
 from echelon.hrl_xf.options import ReplayOptions
 from echelon.hrl_xf.world_folder import FolderError, exclusive
 from echelon.runtime.rundir import OptionsDiffer
@@ -128,3 +130,46 @@ def test_the_estimate_of_time_learns_from_what_was_played(tmp_path: Path) -> Non
     guess = expected_seconds(contest, units, [])
     assert guess == pytest.approx(6 * expected_seconds(contest, units[:1], []))
     assert guess > 0
+
+
+def test_results_of_an_earlier_format_are_played_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    options = replace(small(tmp_path), quiet=False)
+    assert run(options) == 0
+    path = tmp_path / "worlds" / "00000_PenguinAgent.json"
+    path.write_text(json.dumps({"format_version": 1, "breaches": 3}))
+    with pytest.raises(FolderError, match="leave out --keep-old"):
+        run(replace(options, keep_old=True))
+    with caplog.at_level("INFO", "echelon"):
+        assert run(options) == 0
+    assert "PenguinAgent: 1 worlds there were played by an earlier Echelon" in caplog.text
+    assert "1 worlds to play (1 of 2 are there already)" in caplog.text
+    assert json.loads(path.read_text())["format_version"] == 2
+
+
+def test_other_versions_and_another_field_are_other_code(
+    arena: Path,
+) -> None:
+    contest = contest_of(small(arena))
+    now = played_by(contest.competitors, contest.plan.field)
+    paths = contest.paths(arena)
+    assert find_stale(paths, now) == []
+    versions = now["PenguinAgent"].versions
+    newer = {label: PlayedBy(code.competitor, code.field, versions | {"scml": "9.9"}) for label, code in now.items()}
+    stale = find_stale(paths, newer)
+    assert {one.why for one in stale} == {f"other versions: scml {versions['scml']} → 9.9"}
+    other = {label: PlayedBy(code.competitor, "other", versions) for label, code in now.items()}
+    lines = stale_lines(find_stale(paths, other), keep_old=False)
+    assert len(lines) == 2
+    assert "PenguinAgent: 1 worlds there were played by other code of the field; they are played again" in lines[0]
+
+
+def test_code_that_changes_during_a_run_is_said(arena: Path, caplog: pytest.LogCaptureFixture) -> None:
+    contest = contest_of(small(arena))
+    now = played_by(contest.competitors, contest.plan.field)
+    with caplog.at_level("WARNING", "echelon"):
+        say_edited(replace(contest, code=now))
+    assert caplog.text == ""
+    edited = now | {"PenguinAgent": PlayedBy("other", now["PenguinAgent"].field, now["PenguinAgent"].versions)}
+    with caplog.at_level("WARNING", "echelon"):
+        say_edited(replace(contest, code=edited))
+    assert "the code of PenguinAgent changed during this run; the same command plays those worlds again" in caplog.text

@@ -303,7 +303,7 @@ def test_after_a_failure_the_plain_layers_answer_the_same_call() -> None:
     with pytest.raises(BadLayerError, match="at least 1"):
         play.answer(question)
     assert play.promised == {}
-    play.use_plain_layers(plain_layers())
+    play.go_on_with(plain_layers())
     assert play.answer(question) == plain.answer(question)
     assert play.threads["x"].told == plain.threads["x"].told, "the partner's offer is heard once"
 

@@ -6,11 +6,18 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
-from echelon.hrl_xf.evaluate import lines, run
+from echelon.hrl_xf.batches import L3Source, alphas_of
+from echelon.hrl_xf.data_pipeline import micro_of, open_tournament
+from echelon.hrl_xf.evaluate import lines, rule_figures, run
+from echelon.hrl_xf.goal_backfill import fill_goals
+from echelon.hrl_xf.l1_safety import REJECT
 from echelon.hrl_xf.l2_manager import load_l2
+from echelon.hrl_xf.l3_executor import HeuristicExecutor
+from echelon.hrl_xf.l3_situation import Situation
 from echelon.hrl_xf.layer_files import save_layer
 from echelon.hrl_xf.options import EvaluateOptions, TrainOptions
 from echelon.hrl_xf.train_command import run as train
@@ -97,3 +104,21 @@ def test_weights_with_another_teacher_are_named(trained: dict[str, Any], caplog:
     )
     figures(trained, "l2", model_path=taught)
     assert "learnt from the rules; the figures compare it with the agent of the logs" in caplog.text
+
+
+def test_the_heuristic_l3_has_the_alpha_of_its_decision(trained: dict[str, Any]) -> None:
+    """α decides how much of the goal a thread offers: the figures are those of the rules as they play."""
+    data = open_tournament(LOGS, "PenguinAgent", 1, cache_dir=trained["cache_dir"], quiet=True)
+    fill_goals(data, "l2", trained["output_dir"] / "l2_bc.safetensors")
+    rows = micro_of(data)
+    batch, alpha = rows.batch(np.arange(len(rows))), alphas_of(data)[rows.rows]
+    assert len(np.unique(alpha)) > 10
+    chosen = HeuristicExecutor().act(None, Situation.of_batch(batch, alpha))
+    source = L3Source(rows)
+    found = rule_figures(source, rows, "heuristic")
+    counts = source.column("op_counts")
+    both = counts & source.column("offer_counts") & (chosen.op.numpy() == REJECT)
+    error = np.abs(batch.offer_base[both, 0] + batch.delta_q[both] - chosen.offer.numpy()[both, 0])
+    assert found["mae_dq"] == pytest.approx(float(error.mean()))
+    fixed = HeuristicExecutor().act(None, Situation.of_batch(batch, np.full(len(rows), 0.1, np.float32)))
+    assert not torch.equal(fixed.offer, chosen.offer), "it matters"

@@ -55,6 +55,6 @@ def test_all_tables_are_whole_at_110_columns(monkeypatch: pytest.MonkeyPatch) ->
     assert line_of(conduct, LONG).split() == [LONG, "49.50", "0.00", "12345.0", "0.0%", "0.0%", "0.0%", "0", "0.0"]
     heading = conduct.splitlines()[2:4]
     assert [line.split() for line in heading] == [
-        ["deals", "short", "left", "breach", "unsafe", "unsafe", "ms"],
+        ["deals", "short", "left", "short", "unsafe", "unsafe", "ms"],
         ["competitor", "a", "day", "a", "day", "over", "days", "sent", "signed", "errors", "a", "day"],
     ]

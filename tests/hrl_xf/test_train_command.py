@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ import torch
 from safetensors.torch import load_file
 
 from echelon.hrl_xf.l2_manager import HorizonManagerPPO
-from echelon.hrl_xf.layer_files import save_layer
+from echelon.hrl_xf.layer_files import read_layer, save_layer
 from echelon.hrl_xf.options import TrainOptions
 from echelon.hrl_xf.train_command import forget_metrics, run
 from echelon.runtime.metrics import read_metrics
@@ -155,3 +156,30 @@ def test_metrics_of_one_phase_are_forgotten_alone(tmp_path: Path) -> None:
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     forget_metrics(path, "l3_bc")
     assert set(read_metrics(path)) == {"l2_bc/train_loss", "l3_awr/train_loss"}
+
+
+def test_other_data_are_gone_on_with_from_given_weights(options: dict[str, object], tmp_path: Path) -> None:
+    first = TrainOptions(**options)  # type: ignore[arg-type]
+    assert run(first) == 0
+    new = replace(first, output_dir=tmp_path / "new", init_from=first.output_dir, val_ratio=0.0, l2_lr=1e-9, l3_lr=1e-9)
+    assert run(replace(new, l4_lr=1e-9, average=0.0)) == 0
+    for name in ("l2_bc", "l3_bc", "l4_distill"):
+        before, after = (read_layer(folder / name)[1] for folder in (first.output_dir, new.output_dir))
+        for key, weights in before.items():  # a learning rate of nothing leaves them where they began
+            torch.testing.assert_close(after[key], weights, rtol=1e-3, atol=1e-4)
+    assert f"l2 starts from {first.output_dir / 'l2_bc.safetensors'}" in (new.output_dir / "log.txt").read_text()
+    assert run(replace(new, l4_lr=1e-9, average=0.0)) == 0, "the same command resumes"
+    with pytest.raises(ValueError, match="from"):
+        run(replace(new, l4_lr=1e-9, average=0.0, init_from=None))
+
+
+def test_given_weights_must_be_there_and_of_the_same_kind(options: dict[str, object], tmp_path: Path) -> None:
+    given = tmp_path / "given"
+    save_layer(HorizonManagerPPO(in_days=True), given / "l2_bc")
+    with pytest.raises(ValueError, match="in_days=True there, False here"):
+        run(TrainOptions(**options, init_from=given, phases="l2"))  # type: ignore[arg-type]
+    (given / "l2_bc.safetensors").unlink()
+    with pytest.raises(FileNotFoundError, match=r"has no l2_bc.safetensors; .* leave l2 out of --phases"):
+        run(TrainOptions(**options, init_from=given, phases="l2"))  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="is the --output-dir itself"):
+        TrainOptions(**options, init_from=tmp_path / "run")  # type: ignore[arg-type]

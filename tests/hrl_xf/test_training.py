@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -110,3 +112,33 @@ def test_a_model_is_saved_under_the_name_asked_for(tmp_path: Path) -> None:
     layer = HorizonManagerPPO(channels=(4, 4), hidden=8)
     assert save_model(layer, tmp_path / "new", "l2_bc.pt").name == "l2_bc.safetensors"
     assert load_l2(tmp_path / "new" / "l2_bc.pt").options == layer.options
+
+
+SCRIPT = """
+from echelon.hrl_xf import training
+from echelon.hrl_xf.data_pipeline import load_l4_distill_data, load_tournament_data
+from echelon.hrl_xf.l2_manager import HorizonManagerPPO
+from echelon.hrl_xf.l3_executor import TemporalDecisionTransformer
+from echelon.hrl_xf.l4_coordinator import GlobalCoordinator
+
+macro, micro = load_tournament_data({logs!r}, agent_name="Pe", num_workers=1, cache_dir={cache!r})
+sets = load_l4_distill_data({logs!r}, agent_name="Pe", num_workers=1, cache_dir={cache!r}, goal_source="v2")
+sizes = {{"l2_batch_size": 8, "l3_batch_size": 32, "l4_batch_size": 16}}
+cfg = training.TrainConfig(l2_epochs=2, l3_epochs=2, l4_epochs=2, output_dir="out", **sizes)
+training.train_l2_bc(HorizonManagerPPO(), macro, cfg)
+training.train_l3_bc(TemporalDecisionTransformer(width=16, heads=2, layers=1, hidden=32), micro, cfg)
+training.train_l4_distill(GlobalCoordinator(), sets, cfg)
+"""
+
+
+def test_phases_called_plainly_train_and_print_their_epochs(cache: Path, tmp_path: Path) -> None:
+    """In a script that has not heard of logging."""
+    script = SCRIPT.format(logs=str(LOGS), cache=str(cache))
+    done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    for phase in ("l2_bc", "l3_bc", "l4_distill"):
+        epochs = [line for line in done.stdout.splitlines() if line.startswith(f"{phase} epoch ")]
+        assert [line.split()[2] for line in epochs] == ["1/2", "2/2"]
+        losses = [float(line.split(" loss ")[1].split()[0]) for line in epochs]
+        assert losses[1] < losses[0], "it has learnt"
+        assert (tmp_path / "out" / f"{phase}.safetensors").exists()

@@ -6,28 +6,32 @@ It works without arguments, with the weights that come with the package; each la
     LitaAgentHRL(l3="l1", l2="heuristic", l4="heuristic")   L1 alone
     LitaAgentHRL(l3_model_path="runs/x/l3_awr.safetensors")  weights of one's own
 
-Nothing that a layer does wrong reaches the simulator: a layer that fails or gives nonsense is replaced by L1 and the
-heuristics for the rest of the day, which is logged once, and the agent plays on.
+Nothing that a layer does wrong reaches the simulator: when a layer fails or gives nonsense, the rules play the rest of
+the day. That is counted (`fallbacks`), logged the first time and again, with the count, when the world ends.
 """
 
 from __future__ import annotations
 
+import hashlib
 import logging
 from collections.abc import Callable
 from typing import Any, Literal, TypeVar
 
+import msgspec
 import torch
 from negmas import ResponseType
 from negmas.sao import SAOResponse
 from scml.std import StdSyncAgent
 
-from echelon.hrl_xf.agent_layers import L2Choice, L3Choice, L4Choice, choose_layers, plain_layers
+from echelon.hrl_xf.agent_layers import L2Choice, L3Choice, L4Choice, choose_layers, plain_layers, rule_layers
 from echelon.hrl_xf.day_play import DayPlay, Decided, Question
+from echelon.hrl_xf.fallbacks import CountsFallbacks
 from echelon.hrl_xf.l1_safety import ACCEPT, REJECT, L1SafetyLayer
 from echelon.hrl_xf.layers import Layers
 from echelon.hrl_xf.reservation import Wish
 from echelon.hrl_xf.schema import Offer, Role
 from echelon.hrl_xf.state_builder import OffersMemory, day_state
+from echelon.runtime.seeding import task_seed
 
 _log = logging.getLogger(__name__)
 _END = SAOResponse(ResponseType.END_NEGOTIATION, None)
@@ -35,7 +39,7 @@ _END = SAOResponse(ResponseType.END_NEGOTIATION, None)
 T = TypeVar("T")
 
 
-class LitaAgentHRL(StdSyncAgent):  # type: ignore[misc]
+class LitaAgentHRL(CountsFallbacks, StdSyncAgent):  # type: ignore[misc]
     """Four layers: L1 safety, L2 the day's goal, L3 the round's action, L4 all threads together."""
 
     def __init__(
@@ -53,20 +57,18 @@ class LitaAgentHRL(StdSyncAgent):  # type: ignore[misc]
     ) -> None:
         """`l2`, `l3`, `l4` are "bundled", "heuristic", for L3 also "l1", or a layer; a path stands above them.
 
-        `mode` says whether L3 takes its most probable action or draws one; `seed` is that of the draws.
+        `mode` says whether L3 takes its most probable action or draws one. What is drawn follows from `seed`, the
+        world (what the agent sees on its first day) and the seat.
         """
         super().__init__(*args, **kwargs)
         if mode not in ("greedy", "sample"):
             raise ValueError(f"mode={mode!r} must be greedy or sample")
         self.layers: Layers = choose_layers(l2_model_path or l2, l3_model_path or l3, l4_model_path or l4)
         self.mode = mode
-        self.fallbacks = 0
-        """how often a layer failed and L1 took over for the rest of the day"""
-        self.errors = 0
-        """how often there was no answer at all, so that threads ended"""
         self.on_decided: Callable[[DayPlay, Decided], None] | None = None
         """called after each call that was answered, for those who want to look into it"""
-        self._generator = torch.Generator().manual_seed(seed)
+        self._seed = seed
+        self._generator = torch.Generator().manual_seed(task_seed(seed, "draws"))  # refuses what is no seed
         self._l1 = L1SafetyLayer()
         self._offers = OffersMemory()
         self._initial_balance: float | None = None
@@ -82,9 +84,13 @@ class LitaAgentHRL(StdSyncAgent):  # type: ignore[misc]
 
     def _dawn(self) -> DayPlay:
         awi = self.awi
+        begins = self._initial_balance is None
         if self._initial_balance is None:
             self._initial_balance = float(awi.current_balance)
         state = day_state(awi, self._initial_balance, self._offers.take())
+        if begins:
+            seen = hashlib.sha256(msgspec.json.encode(state)).hexdigest()
+            self._generator.manual_seed(task_seed(self._seed, "draws", seen, self.id))
         partners: dict[str, Role] = {}
         if state.buy_issues is not None:
             partners |= dict.fromkeys(awi.my_suppliers, "buyer")
@@ -96,8 +102,19 @@ class LitaAgentHRL(StdSyncAgent):  # type: ignore[misc]
             self._play = DayPlay(state, self.layers, self._l1, partners, cache)
         except Exception as error:  # noqa: BLE001 - whatever a layer does wrong, the agent plays on
             self._fall_back(error)
-            self._play = DayPlay(state, plain_layers(), self._l1, partners)
+            self._play = DayPlay(state, rule_layers(), self._l1, partners)
         return self._play
+
+    def step(self) -> None:
+        super().step()
+        last = self.awi.current_step == self.awi.n_steps - 1
+        if last and (self.fallbacks or self.errors):
+            _log.warning(
+                "%s: its layers failed %d times in this world, so that the rules played; %d times there was no answer",
+                self.id,
+                self.fallbacks,
+                self.errors,
+            )
 
     def _today(self) -> DayPlay:
         """The day's mind; made anew if the simulator asks before it has said that a day begins."""
@@ -179,16 +196,25 @@ class LitaAgentHRL(StdSyncAgent):  # type: ignore[misc]
     # -- when something fails --
 
     def _answer(self, play: DayPlay, questions: list[Question]) -> dict[str, Wish]:
-        """The layers' answers, or L1's for the rest of the day if a layer fails."""
+        """The layers' answers; if a layer fails, the rules' for the rest of the day; if these fail too, L1's."""
         try:
             answers = play.answer(questions, greedy=self.mode == "greedy", generator=self._generator)
         except Exception as error:  # noqa: BLE001 - whatever a layer does wrong, the agent plays on
             self._fall_back(error)
-            play.use_plain_layers(plain_layers())
-            answers = play.answer(questions)
+            answers = self._answer_without(play, questions)
         if self.on_decided is not None and answers and play.last_call is not None:
             self._show(self.on_decided, play, play.last_call)
         return answers
+
+    def _answer_without(self, play: DayPlay, questions: list[Question]) -> dict[str, Wish]:
+        """The answers of nothing learnt."""
+        try:
+            play.go_on_with(rule_layers())
+            return play.answer(questions)
+        except Exception as error:  # noqa: BLE001 - as above
+            self._fall_back(error)
+            play.go_on_with(plain_layers())
+            return play.answer(questions)
 
     def _show(self, look: Callable[[DayPlay, Decided], None], play: DayPlay, decided: Decided) -> None:
         """Let somebody look on; whoever fails at it is not asked again, and the answer stands."""
@@ -201,7 +227,7 @@ class LitaAgentHRL(StdSyncAgent):  # type: ignore[misc]
     def _fall_back(self, error: Exception) -> None:
         if not self.fallbacks:
             _log.warning(
-                "%s: a layer failed, L1 plays the rest of day %s", self.id, self.awi.current_step, exc_info=error
+                "%s: a layer failed, the rules play the rest of day %s", self.id, self.awi.current_step, exc_info=error
             )
         self.fallbacks += 1
 

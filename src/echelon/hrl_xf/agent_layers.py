@@ -29,8 +29,14 @@ def choose_layers(l2: L2Choice, l3: L3Choice, l4: L4Choice) -> Layers:
 
 
 @cache
+def rule_layers() -> Layers:
+    """The rules: nothing learnt."""
+    return Layers(HeuristicManager(), HeuristicExecutor(), HeuristicCoordinator())
+
+
+@cache
 def plain_layers() -> Layers:
-    """L1 alone: nothing learnt."""
+    """L1's own answers."""
     return Layers(HeuristicManager(), BaselineExecutor(), HeuristicCoordinator())
 
 

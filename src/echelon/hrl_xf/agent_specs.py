@@ -1,6 +1,7 @@
 """How a command line names agents: `[LABEL=]AGENT[:ARGUMENTS]`.
 
-    AGENT      a roster name | LitaAgentHRL | package.module:Class | shielded(AGENT)
+    AGENT      a roster name | LitaAgentHRL | package.module:Class | shielded(AGENT); the module may be a file of the
+               working directory: myagent.py holds myagent:MyAgent
     ARGUMENTS  a training run's folder, or key=value,key=value… for the constructor; for LitaAgentHRL the key `run`
                names such a folder for the layers that no other key speaks of
 
@@ -14,7 +15,7 @@ baselines; top-2025:3 is the best three. Nothing here imports scml: wrong names 
 from __future__ import annotations
 
 import hashlib
-import importlib
+import importlib.util
 import json
 import re
 from collections.abc import Mapping
@@ -144,15 +145,22 @@ def _split(text: str) -> tuple[str, str, str]:
     head, _, rest = text.partition(":")
     if head in roster.ROSTER:
         return roster.ROSTER[head], head, rest
-    if "." not in head:
+    if "." not in head and not _is_module(head):
+        if rest[:1].isupper() and rest.partition(":")[0].isidentifier():  # meant as module:Class
+            raise SpecError(f"{text!r}: there is no {head}.py in {Path.cwd()} and no installed module {head}")
         roster.check_names([head])  # raises, with the names that are near
     module, _, last = head.rpartition(".")
-    if last[:1].isupper():  # package.module.Class
+    if module and last[:1].isupper():  # package.module.Class
         return module, last, rest
     name, _, arguments = rest.partition(":")
     if not name.isidentifier():
         raise SpecError(f"{text!r} names a module but no class; write package.module:Class")
     return head, name, arguments
+
+
+def _is_module(name: str) -> bool:
+    """Whether a top-level module of that name can be imported; it is not imported yet."""
+    return name.isidentifier() and importlib.util.find_spec(name) is not None
 
 
 def _params(agent: str, arguments: str, text: str) -> dict[str, Any]:

@@ -24,7 +24,8 @@ class CompeteOptions:
     LitaAgentHRL:runs/first, L1=LitaAgentHRL:l2=heuristic,l3=l1,l4=heuristic, shielded(PenguinAgent).
 
     The same command on the same --output-dir goes on where it stopped. More --worlds and further agents may be added
-    to it: what was played stays.
+    to it: what was played stays, unless the code or the weights of an agent have changed; then its worlds are played
+    again.
     """
 
     agent: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
@@ -57,6 +58,8 @@ class CompeteOptions:
     keep_logs: int = 3
     """configurations, from the first on, of which every competitor's log is kept, and for LitaAgentHRL what its layers
     thought: the negotiations that `echelon report` shows. Worlds that were played before get no logs later"""
+    keep_old: Flag = False
+    """show the results there are, those of code that has changed since too, and play nothing"""
     parallelism: str = "loky"
     """serial | loky[:workers or :fraction] | parallel[:workers] | dask[:scheduler address]"""
     seed: int = 0

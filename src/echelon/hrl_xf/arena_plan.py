@@ -43,6 +43,11 @@ class Field:
         if not self.agents:
             raise ValueError("--field names nobody; give at least one agent for the other seats")
 
+    @property
+    def everybody(self) -> tuple[AgentSpec, ...]:
+        """All who may sit in such a seat."""
+        return (*self.agents, *map(parse_agent, roster.FILL_UPS if self.league else ()))
+
 
 def parse_field(text: str) -> Field:
     """`league`, `champions`, or a list of names and groups."""

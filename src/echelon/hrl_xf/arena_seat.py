@@ -54,8 +54,9 @@ class SeatRecord(msgspec.Struct, frozen=True, kw_only=True):
     """pieces sold and not delivered"""
     leftover: int
     """pieces in stock at the end"""
-    breaches: int
-    """days on which a contract was breached"""
+    shortfall_days: int
+    """days on which pieces sold were not delivered, by the world's books (scml's own `is_breach` counts exogenous
+    quantities twice)"""
     sent: int
     """pieces in all offers and acceptances that reached a partner"""
     unsafe_sent: int
@@ -68,7 +69,7 @@ class SeatRecord(msgspec.Struct, frozen=True, kw_only=True):
     negotiator_exceptions: int
     recorder_failures: int
     fallbacks: int
-    """of LitaAgentHRL: how often a layer failed or there was no answer, so that L1 played or threads ended"""
+    """of our agents: how often a layer failed or there was no answer, so that the rules played or threads ended"""
     idle_lines: int
     losses: Losses
     balance: list[float]
@@ -111,7 +112,7 @@ def seat_record(world: Any, adapter: Any, log: AgentLog, seat: int, fallbacks: i
         sold=sum(c.quantity for c in sold),
         shortfall=sum(day.shortfall_quantity for day in closed),
         leftover=last.inventory_input + last.inventory_output,
-        breaches=sum(map(bool, world._breaches_of[adapter.id])),
+        shortfall_days=sum(day.shortfall_quantity > 0 for day in closed),
         sent=sent,
         unsafe_sent=unsafe_sent,
         signed=dealt,

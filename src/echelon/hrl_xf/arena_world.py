@@ -14,11 +14,13 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from echelon.hrl_xf import roster, tracker
+from echelon.hrl_xf import tracker
+from echelon.hrl_xf.agent_code import PlayedBy, check_played_by
 from echelon.hrl_xf.agent_specs import AgentSpec
 from echelon.hrl_xf.arena_plan import ArenaConfiguration, ArenaPlan, configuration
 from echelon.hrl_xf.arena_seat import SeatRecord, seat_record
 from echelon.hrl_xf.diary import Diary, write_diary
+from echelon.hrl_xf.fallbacks import CountsFallbacks, fallbacks_of
 from echelon.hrl_xf.lean_world import lean_std_world_generator
 from echelon.hrl_xf.module_state import restore_modules
 from echelon.hrl_xf.schema import AgentLog
@@ -27,7 +29,7 @@ from echelon.runtime.deadline import raise_if_late
 from echelon.runtime.files import write_atomic
 from echelon.runtime.seeding import rng, seed_everything
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 WORLDS = "worlds"
 
 
@@ -40,6 +42,7 @@ class ArenaResult(msgspec.Struct, frozen=True, kw_only=True):
     """its label"""
     digest: str
     """of the configuration: equal for all competitors, or the results cannot be compared"""
+    code: PlayedBy | None = None
     seed: int
     levels: int
     days: int
@@ -50,6 +53,8 @@ class ArenaResult(msgspec.Struct, frozen=True, kw_only=True):
     contracts: int
     """signed in the whole world"""
     simulation_exceptions: int
+    background_fallbacks: int = 0
+    """how often a layer of our agents failed that play in the field"""
     seats: list[SeatRecord]
     seconds: float
     """wall time"""
@@ -119,16 +124,17 @@ def play(made: ArenaConfiguration, competitor: AgentSpec, keep_in: Path | None =
     world = build(made, competitor)
     adapters = list(world.non_system_agents)
     agents = [adapters[seat].adapted_object for seat in made.focal]
-    ours = competitor.name in roster.OWN
+    ours = all(isinstance(agent, CountsFallbacks) for agent in agents)
     diaries = [_keep_diary(agent) for agent in agents] if ours and keep_in is not None else []
     run_world(world, made)
     logs = [
         agent.echelon_recorder.finish(agent, world_id=world.name, config_id=made.digest, seed=made.seed)
         for agent in agents
     ]
+    failed = fallbacks_of(adapters)
     seats = [
-        seat_record(world, adapters[seat], log, seat, agent.fallbacks + agent.errors if ours else 0)
-        for seat, agent, log in zip(made.focal, agents, logs, strict=True)
+        seat_record(world, adapters[seat], log, seat, failed.pop(adapters[seat].id, 0))
+        for seat, log in zip(made.focal, logs, strict=True)
     ]
     if keep_in is not None:
         seats = keep_logs(keep_in, made.index, competitor, seats, logs, diaries)
@@ -144,6 +150,7 @@ def play(made: ArenaConfiguration, competitor: AgentSpec, keep_in: Path | None =
         scores=[float(scores[adapter.id]) for adapter in adapters],
         contracts=len(world.saved_contracts),
         simulation_exceptions=sum(map(len, world.simulation_exceptions.values())),
+        background_fallbacks=sum(failed.values()),
         seats=seats,
         seconds=time.perf_counter() - started,
     )
@@ -178,10 +185,15 @@ def keep_logs(
 
 
 def play_and_save(
-    plan: ArenaPlan, index: int, competitor: AgentSpec, output_dir: Path, keep: bool = False
+    plan: ArenaPlan, index: int, competitor: AgentSpec, output_dir: Path, keep: bool, code: PlayedBy | None
 ) -> ArenaResult:
-    """Make configuration `index`, play it with the competitor and write the result, whole or not at all."""
-    result = play(configuration(plan, index), competitor, output_dir if keep else None)
+    """Make configuration `index`, play it with the competitor and write the result, whole or not at all.
+
+    `code` is what competitor and field must be here too.
+    """
+    if code is not None:
+        check_played_by(code, competitor, plan.field.everybody)
+    result = replace(play(configuration(plan, index), competitor, output_dir if keep else None), code=code)
     raise_if_late()
     write_atomic(result_path(output_dir, index, competitor), msgspec.json.encode(result))
     return result

@@ -203,7 +203,7 @@ class L3Source:
 
     def _make(self, at: Ints) -> L3Batch:
         b = self._data.batch(at)
-        s = Situation.of_batch(b, self._alpha[self._data.rows[at]])
+        s = Situation.of_batch(b, self.alpha(at))
         x = L3Inputs.of(s, self._mode)
         to = torch.as_tensor
         op, offer = answers_to_learn(self._data.data.teacher, b, s)
@@ -220,6 +220,10 @@ class L3Source:
             phase=to(phases_of(b.history, b.relative_time)),
         )  # fmt: skip
         return L3Batch(to(b.tokens), to(b.token_mask), rows)
+
+    def alpha(self, at: Ints) -> NDArray[np.float32]:
+        """The teacher's α of decisions by their numbers."""
+        return self._alpha[self._data.rows[at]]
 
     def load(self, at: Ints) -> L3Batch:
         """Decisions by their numbers; those of a thread stand together."""

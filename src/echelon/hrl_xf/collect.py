@@ -8,6 +8,8 @@ import os
 import shlex
 import subprocess
 import sys
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from itertools import islice
@@ -17,6 +19,7 @@ from typing import Any
 import msgspec
 
 from echelon.hrl_xf import history, roster
+from echelon.hrl_xf.agent_specs import AgentSpec
 from echelon.hrl_xf.evaluation_tables import write_tables
 from echelon.hrl_xf.options import CollectOptions
 from echelon.hrl_xf.tournament import (
@@ -219,13 +222,18 @@ def play_missing(
     output_dir: Path,
     track: tuple[str, ...] = (),
     compress: bool = False,
+    code: Mapping[int, Mapping[str, str]] | None = None,
+    specs: Sequence[AgentSpec] = (),
 ) -> Collected:
-    """Play every missing world; agents of the classes in `track` record themselves."""
+    """Play every missing world; agents of the classes in `track` record themselves.
+
+    `code`, by world, is noted, and must be what a worker finds of these `specs`.
+    """
     units = [
         Unit(
             name=unit_name(w),
             stem=f"{w.index:05d}",
-            args=(w, output_dir, track, compress),
+            args=(w, output_dir, track, compress, (code or {}).get(w.index), _in_world(specs, w)),
             summary=w.summary(),
             result=result_path(output_dir, w.index),
         )
@@ -238,6 +246,10 @@ def play_missing(
     run = play_units(units, play_and_save, output_dir, how, replay)
     done = [result_path(output_dir, w.index) for w in worlds]
     return Collected([read_result(path) for path in done if path.exists()], len(worlds), run)
+
+
+def _in_world(specs: Sequence[AgentSpec], planned: PlannedWorld) -> tuple[AgentSpec, ...]:
+    return tuple(spec for spec in specs if spec.label in planned.labels)
 
 
 def unit_name(planned: PlannedWorld) -> str:
@@ -265,8 +277,20 @@ def report(collected: Collected, output_dir: Path, *, with_scores: bool = True) 
     broken = sum(r.tracker_failures for r in results)
     if broken:
         log.warning("the tracker itself failed %d times; see first_tracker_failure in the logs' stats", broken)
+    for line in fallback_lines(results):
+        log.warning("%s", line)
     if collected.run.failed:
         log.error("%d worlds failed; they are described in %s", len(collected.run.failed), output_dir / "failed")
+
+
+def fallback_lines(results: list[WorldResult]) -> list[str]:
+    """A line for each of our agents whose layers failed."""
+    times: Counter[str] = Counter()
+    for result in results:
+        kinds = {row["agent_id"]: row["agent_type"] for row in result.scores}
+        for aid, count in result.fallbacks.items():
+            times[kinds.get(aid, "an agent that fills up")] += count
+    return [f"{name}: a layer failed {count} times, so that the rules played" for name, count in times.items()]
 
 
 def detach(options: CollectOptions, output_dir: Path) -> int:
@@ -278,7 +302,7 @@ def detach(options: CollectOptions, output_dir: Path) -> int:
         arguments += ["--output-dir", str(output_dir)]
     with log_file.open("ab") as out:
         child = subprocess.Popen(
-            [sys.executable, "-m", "echelon.cli", *arguments, "--foreground"],
+            [sys.executable, "-P", "-m", "echelon", *arguments, "--foreground"],
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=out,

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import logging
 import shlex
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 from echelon.hrl_xf import official
+from echelon.hrl_xf.agent_code import PlayedBy, played_by
 from echelon.hrl_xf.agent_specs import AgentSpec
 from echelon.hrl_xf.arena_competitors import check_agent, competitors_of
 from echelon.hrl_xf.arena_options import CompeteOptions
 from echelon.hrl_xf.arena_plan import ArenaPlan, parse_field
+from echelon.hrl_xf.arena_stale import find_stale, stale_lines
 from echelon.hrl_xf.arena_world import WORLDS, ArenaResult, play_and_save, read_result, result_path
 from echelon.hrl_xf.history import DEFAULT_SECONDS_PER_FACTORY_DAY
 from echelon.hrl_xf.standings import standings
@@ -51,6 +54,13 @@ class Contest:
     competitors: list[AgentSpec]
     """all of them, rivals included"""
     worlds: int
+    code: Mapping[str, PlayedBy] = field(default_factory=dict)
+    """by label: the code that plays now"""
+
+    def paths(self, output_dir: Path) -> dict[Path, str]:
+        """Where its results go, and whose they are, configuration by configuration."""
+        pairs = ((i, spec) for i in range(self.worlds) for spec in self.competitors)
+        return {result_path(output_dir, i, spec): spec.label for i, spec in pairs}
 
 
 def run(options: CompeteOptions) -> int:
@@ -61,11 +71,13 @@ def run(options: CompeteOptions) -> int:
     output_dir = options.folder
     if contents(output_dir):
         check_same(output_dir, KIND, deciding(options))
-    for spec in (*contest.competitors, *contest.plan.field.agents):
+    for spec in (*contest.competitors, *contest.plan.field.everybody):
         check_agent(spec)
+    contest = replace(contest, code=played_by(contest.competitors, contest.plan.field.everybody))
     with exclusive(output_dir, KIND):
         open_arena(output_dir, options, contest)
-        units = missing_units(contest, output_dir, options.keep_logs)
+        set_old_apart(contest, output_dir, options.keep_old)
+        units = [] if options.keep_old else missing_units(contest, output_dir, options.keep_logs)
         announce(contest, units, options, results_of(contest, output_dir))
         played = play_units(units, play_and_save, output_dir, options, lambda unit: replay_command(output_dir, unit))
         results = results_of(contest, output_dir)
@@ -74,6 +86,7 @@ def run(options: CompeteOptions) -> int:
             write_standings(output_dir, table)
             log.info("%s", console_tables(table))
         report(contest, results, played, output_dir)
+        say_edited(contest)
     return EXIT_SOME_FAILED if played.failed else 0
 
 
@@ -104,8 +117,10 @@ def open_arena(output_dir: Path, options: CompeteOptions, contest: Contest) -> N
     slugs = {saved["slug"]: label for label, saved in known.items()}
     for spec in contest.competitors:
         now = spec.identity() | {"slug": spec.slug}
-        if known.setdefault(spec.label, now) != now:
-            changed = [key for key in now if now[key] != known[spec.label].get(key)]
+        before = known.get(spec.label, now)
+        known[spec.label] = now
+        changed = [key for key in now if now[key] != before.get(key) and key != "files"]  # other weights: played again
+        if changed:
             raise FolderError(
                 f"{output_dir} holds results of another {spec.label!r} ({', '.join(changed)} differ); "
                 f"give this one a label of its own: new={spec.name}…, or choose another --output-dir"
@@ -121,7 +136,7 @@ def missing_units(contest: Contest, output_dir: Path, keep_logs: int = 0) -> lis
         Unit(
             name=f"configuration {index:05d} ({spec.label})",
             stem=f"{index:05d}_{spec.slug}",
-            args=(contest.plan, index, spec, output_dir, index < keep_logs),
+            args=(contest.plan, index, spec, output_dir, index < keep_logs, contest.code.get(spec.label)),
             summary={"index": index, "competitor": spec.label, "seed": contest.plan.seed},
             result=result_path(output_dir, index, spec),
         )
@@ -132,8 +147,30 @@ def missing_units(contest: Contest, output_dir: Path, keep_logs: int = 0) -> lis
 
 
 def results_of(contest: Contest, output_dir: Path) -> list[ArenaResult]:
-    paths = (result_path(output_dir, i, spec) for i in range(contest.worlds) for spec in contest.competitors)
-    return [read_result(path) for path in paths if path.exists()]
+    return [read_result(path) for path in contest.paths(output_dir) if path.exists()]
+
+
+def set_old_apart(contest: Contest, output_dir: Path, keep_old: bool) -> None:
+    """Say which results are of other code than today's, and make room for new ones, unless they are to be shown."""
+    stale = find_stale(contest.paths(output_dir), contest.code)
+    for line in stale_lines(stale, keep_old):
+        log.warning("%s", line)
+    if keep_old and any(one.result is None for one in stale):
+        raise FolderError(
+            "results of an earlier format cannot be shown; leave out --keep-old, and they are played again"
+        )
+    for one in () if keep_old else stale:
+        one.path.unlink()
+
+
+def say_edited(contest: Contest) -> None:
+    """Code that changed while it played: nobody can say which of it played which world."""
+    now = played_by(contest.competitors, contest.plan.field.everybody)
+    edited = [label for label, code in contest.code.items() if code != now[label]]
+    if edited:
+        log.warning(
+            "the code of %s changed during this run; the same command plays those worlds again", ", ".join(edited)
+        )
 
 
 def replay_command(output_dir: Path, unit: Unit) -> str:
@@ -184,5 +221,19 @@ def report(contest: Contest, results: Sequence[ArenaResult], played: Played, out
         minutes(played.seconds),
         played.worlds_per_minute,
     )
+    for line in fallback_lines(results):
+        log.warning("%s", line)
     if played.failed:
         log.error("%d worlds failed; they are described in %s", len(played.failed), output_dir / "failed")
+
+
+def fallback_lines(results: Sequence[ArenaResult]) -> list[str]:
+    """A line for each competitor of ours whose layers failed, and one for those of the field."""
+    times: Counter[str] = Counter()
+    for result in results:
+        times[result.competitor] += sum(seat.fallbacks for seat in result.seats)
+    lines = [
+        f"{name}: a layer failed {count} times, so that the rules played" for name, count in times.items() if count
+    ]
+    around = sum(result.background_fallbacks for result in results)
+    return lines + ([f"in the field a layer of our agents failed {around} times"] if around else [])

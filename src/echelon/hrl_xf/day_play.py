@@ -120,10 +120,8 @@ class DayPlay:
         days = day_batch([state], layer.horizon)
         self.features = StateBuilder(layer.horizon).build(days)
         self.day = days.without_offers()
-        goal = np.asarray(_goal(layers.l2, days, self.features), np.float32)
-        if goal.shape != (1, GOAL_SIZE) or not np.isfinite(goal).all():
-            raise BadLayerError(f"L2 gave a goal of shape {goal.shape}; it must be (1, {GOAL_SIZE}) and finite")
-        self.goal = goal
+        self._at_dawn = days
+        self.goal = self._goal()
         self.ledger = Ledger.empty(self.day)
         self._both_sides = self.day.take(np.zeros(2, np.int64))
         self._view: _View | None = None
@@ -141,9 +139,16 @@ class DayPlay:
             self.cache = cache
         self.last_call: Decided | None = None
 
-    def use_plain_layers(self, layers: Layers) -> None:
-        """Go on with layers that need no history."""
+    def go_on_with(self, layers: Layers) -> None:
+        """Play the rest of the day with layers that need no history; the goal is theirs too."""
         self.layers, self.cache = layers, None
+        self.goal, self._view = self._goal(), None
+
+    def _goal(self) -> Array:
+        goal = np.asarray(_goal(self.layers.l2, self._at_dawn, self.features), np.float32)
+        if goal.shape != (1, GOAL_SIZE) or not np.isfinite(goal).all():
+            raise BadLayerError(f"L2 gave a goal of shape {goal.shape}; it must be (1, {GOAL_SIZE}) and finite")
+        return goal
 
     # -- what happens --
 

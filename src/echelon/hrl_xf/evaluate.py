@@ -166,8 +166,8 @@ def evaluate_l3(data: TournamentData, split: WorldSplit, options: EvaluateOption
         control = _control(layer, view, (training, judge), epochs, options.seed)
         figures[name] = network_figures(control, source) | {"configurations": _each(control, apart)}
     figures["control: most frequent answer"] = frequent_figures(training, source)
-    figures["L1"] = _rule_figures(source, chosen, "l1")
-    figures["heuristic L3"] = _rule_figures(source, chosen, "heuristic")
+    figures["L1"] = rule_figures(source, chosen, "l1")
+    figures["heuristic L3"] = rule_figures(source, chosen, "heuristic")
     return figures
 
 
@@ -242,13 +242,14 @@ def frequent_figures(training: L3Source, source: L3Source) -> Figures:
     return {"nll_op": float(np.concatenate(likelihood).mean()), "acc_op": answers["accuracy"], "answers": answers}
 
 
-def _rule_figures(source: L3Source, rows: MicroDataset, rule: str) -> Figures:
+def rule_figures(source: L3Source, rows: MicroDataset, rule: str) -> Figures:
     """Answers and offers of L1 or the heuristic against the expert's."""
-    b = rows.batch(np.arange(len(rows)))
+    every = np.arange(len(rows))
+    b = rows.batch(every)
     if rule == "l1":
         op, offer = b.l1_op, b.offer_base
     else:
-        situation = Situation.of_batch(b, np.full(len(rows), 0.1, np.float32))
+        situation = Situation.of_batch(b, source.alpha(every))
         actions = HeuristicExecutor().act(None, situation)
         op, offer = actions.op.numpy(), actions.offer.numpy()
     counts, offers = source.column("op_counts"), source.column("offer_counts")

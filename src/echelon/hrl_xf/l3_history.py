@@ -77,15 +77,22 @@ class HistoryTrunk(nn.Module):
         """State before any offer and after each, for threads padded behind.  # (B, L, 4), (B, L) -> (B, L+1, w)
 
         Padding stands behind all tokens of its thread, where causal attention does not look; it is set to zero so that
-        not even a NaN in it can pass. Places beyond `max_tokens` are not told apart.
+        not even a NaN in it can pass. Places beyond `max_tokens` are not told apart, and an offer looks at the last
+        `max_tokens` offers, itself included: earlier ones are forgotten.
         """
         B, L, _ = tokens.shape
-        place = self.place[torch.arange(L + 1, device=tokens.device).clamp(max=self.max_tokens)]
+        at = torch.arange(L + 1, device=tokens.device)
+        seen = None  # all that is earlier
+        if self.max_tokens < L:
+            behind = at[:, None] - at
+            seen = (behind >= 0) & ((behind < self.max_tokens) | (at == 0))  # (L+1, L+1)
+        place = self.place[at.clamp(max=self.max_tokens)]
         told = self.embed(_token_inputs(tokens.masked_fill(~mask[..., None], 0.0)))
         x = torch.cat([self.begin.expand(B, 1, -1), told], 1) + place
         for block in self.blocks:
             q, k, v = block.split(x)  # type: ignore[operator]
-            x = block.join(x, functional.scaled_dot_product_attention(q, k, v, is_causal=True))  # type: ignore[operator]
+            attended = functional.scaled_dot_product_attention(q, k, v, attn_mask=seen, is_causal=seen is None)
+            x = block.join(x, attended)  # type: ignore[operator]
         states: Tensor = self.norm(x)
         return states
 
@@ -112,7 +119,8 @@ class _PlayBlock:
 class HistoryCache:
     """States of many threads, extended offer by offer; for play, in numpy on the CPU wherever the layer is.
 
-    The weights must not change while it lives.
+    The weights must not change while it lives. It has room for `max_tokens` offers of each thread; a further one takes
+    the place of the oldest, as in `HistoryTrunk.forward`.
     """
 
     def __init__(self, trunk: HistoryTrunk, threads: int) -> None:
@@ -150,21 +158,24 @@ class HistoryCache:
         if not len(rows):
             return
         length = self._length[rows] + count
-        if int(length.max()) >= self._room:
-            raise ValueError(
-                f"a thread of more than {self._room - 1} offers does not fit the cache; "
-                f"make the layer with a larger max_tokens than {self._room - 1}"
-            )
+        if (
+            tokens.shape[1] > 1 and int(length.max()) >= self._room
+        ):  # one by one: none may take another's place too soon
+            for i in range(tokens.shape[1]):
+                more = count > i
+                self.tell(rows[more], tokens[more, i : i + 1], np.ones(int(more.sum()), np.int64))
+            return
         at = self._length[rows][:, None] + np.minimum(np.arange(1, tokens.shape[1] + 1), count[:, None])  # (n, L)
-        self._extend(rows, self._embed(_token_arrays(tokens)) + self._place[at], at)
+        self._extend(rows, self._embed(_token_arrays(tokens)) + self._place[np.minimum(at, self._room - 1)], at)
         self._length[rows] = length
 
     def _extend(self, rows: Ints, x: Array, at: Ints) -> None:  # (n,), (n, L, w), (n, L)
-        used = int(at.max()) + 1 if len(rows) else 1
+        used = min(int(at.max()) + 1, self._room) if len(rows) else 1
+        slot = np.where(at < self._room, at, 1 + (at - 1) % (self._room - 1))  # slot 0 is "nothing said yet"
         hidden = (np.arange(used) > at[:, :, None])[:, None]  # (n, 1, L, used)
         for i, block in enumerate(self._blocks):
             q, k, v = block.split(x)
-            self._keys[i, rows[:, None], at], self._values[i, rows[:, None], at] = k, v
+            self._keys[i, rows[:, None], slot], self._values[i, rows[:, None], slot] = k, v
             keys, values = self._keys[i, rows, :used], self._values[i, rows, :used]  # (n, used, h, w/h)
             scores = q.transpose(0, 2, 1, 3) @ keys.transpose(0, 2, 3, 1) / np.float32(math.sqrt(q.shape[-1]))
             scores[np.broadcast_to(hidden, scores.shape)] = -np.inf

@@ -11,23 +11,33 @@ from __future__ import annotations
 
 import json
 import logging
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import numpy as np
 from negmas.helpers.numeric import truncated_mean
 
+from echelon.hrl_xf.agent_code import codes_of, versions
 from echelon.hrl_xf.agent_specs import AgentSpec, SpecError
 from echelon.hrl_xf.arena_competitors import check_agent, competitors_of
 from echelon.hrl_xf.arena_options import CompeteOptions
+from echelon.hrl_xf.arena_stale import KEPT, PLAYED_AGAIN
 from echelon.hrl_xf.collect import announce, open_plan, play_missing, report
 from echelon.hrl_xf.evaluation_tables import write_tables
 from echelon.hrl_xf.standings import Estimate, bootstrap
 from echelon.hrl_xf.standings_tables import total_scores_table
-from echelon.hrl_xf.tournament import FACTORIES_PER_LEVEL, LEAGUE_COMPETITORS, TournamentPlan, plan_worlds
+from echelon.hrl_xf.tournament import (
+    FACTORIES_PER_LEVEL,
+    LEAGUE_COMPETITORS,
+    PlannedWorld,
+    TournamentPlan,
+    plan_worlds,
+)
 from echelon.hrl_xf.world_folder import EXIT_SOME_FAILED, check_same, contents, exclusive
-from echelon.hrl_xf.world_run import WorldResult, result_path
+from echelon.hrl_xf.world_run import WorldResult, read_result, result_path
 from echelon.runtime.executors import n_workers
 from echelon.runtime.files import write_atomic
 
@@ -74,9 +84,11 @@ def run(options: CompeteOptions) -> int:
     with exclusive(output_dir, KIND):
         worlds, params = plan_worlds(plan)
         open_plan(output_dir, KIND, what, plan, worlds, params)
-        missing = [w for w in worlds if not result_path(output_dir, w.index).exists()]
+        code = code_by_world(worlds, codes_of(competitors))
+        set_old_apart(worlds, code, output_dir, options.keep_old)
+        missing = [w for w in worlds if not options.keep_old and not result_path(output_dir, w.index).exists()]
         announce(plan, worlds, missing, options, output_dir)
-        played = play_missing(worlds, missing, options, output_dir)
+        played = play_missing(worlds, missing, options, output_dir, code=code, specs=competitors)
         if played.results:
             write_tables(output_dir, played.results, detailed=False)
             table = total_scores(played.results, agents, options.resamples)
@@ -90,6 +102,8 @@ def deciding(options: CompeteOptions, competitors: Sequence[AgentSpec]) -> dict[
     """The options that decide the tournament, as they stand in config.json."""
     _check_different(competitors)
     who = {spec.label: {"module": spec.module, "name": spec.name} | spec.identity() for spec in competitors}
+    for one in who.values():
+        del one["files"]  # other weights, as other code, are played again
     return {"competitors": who, "worlds": options.worlds, "steps": options.steps, "seed": options.seed}
 
 
@@ -123,6 +137,26 @@ def plan_of(saved: Mapping[str, Any]) -> TournamentPlan:
         params=tuple(dict(spec.params) for spec in specs),
         min_factories_per_level=FACTORIES_PER_LEVEL,
     )
+
+
+def code_by_world(worlds: Sequence[PlannedWorld], codes: Mapping[str, str]) -> dict[int, dict[str, str]]:
+    """By world: the code of each competitor in it, by label, and the versions of the rest."""
+    rest = {f"version of {name}": number for name, number in versions().items()}
+    return {w.index: {label: codes[label] for label in w.labels if label} | rest for w in worlds}
+
+
+def set_old_apart(
+    worlds: Sequence[PlannedWorld], code: Mapping[int, Mapping[str, str]], output_dir: Path, keep_old: bool
+) -> None:
+    """Say which results are of other code than today's, and make room for new ones, unless they are to be shown."""
+    paths = {w.index: result_path(output_dir, w.index) for w in worlds}
+    found = {i: read_result(path).code for i, path in paths.items() if path.exists()}
+    stale = {i: sorted(n for n in code[i] if before.get(n) != code[i][n]) for i, before in found.items()}
+    for names, count in Counter(", ".join(changed) for changed in stale.values() if changed).items():
+        fate = KEPT if keep_old else PLAYED_AGAIN
+        log.warning("%d worlds there were played by other code (%s changed); %s", count, names, fate)
+    for i in (i for i, changed in stale.items() if changed and not keep_old):
+        paths[i].unlink()
 
 
 def total_scores(results: Sequence[WorldResult], agents: Sequence[str], resamples: int) -> TotalScores:

@@ -38,7 +38,7 @@ class CollectOptions:
     max_top_2024: int = 5
     """how many of the 2024 finalists take part"""
     add: tuple[str, ...] = ()
-    """more competitors: names of the roster (LitaAgentRules …) or full module.Class paths"""
+    """more competitors: names of the roster (LitaAgentRules …) or module:Class; the module may be a file here"""
     n_competitors_per_world: int | None = None
     """competitors in one world; if not given all of them, or four with --field league and champions"""
     max_worlds_per_config: int | None = None
@@ -105,7 +105,8 @@ class CollectOptions:
         of_2026 = self.max_top_2026 if self.max_top_2026 is not None else 0 if self.field == "standard" else 6
         names = roster.best(of_2026, self.max_top_2025, self.max_top_2024)
         names += roster.BASELINES if self.field == "standard" else ()
-        return [*names, *(name for name in self.add if name not in names)]
+        added = (name.replace(":", ".") for name in self.add)
+        return [*names, *(name for name in added if name not in names)]
 
     @property
     def tracked_agents(self) -> tuple[str, ...]:
@@ -217,6 +218,8 @@ class TrainOptions:
     """what L3 sees as goal: L2's predictions; v2 (labels that know the day) and none are for comparison"""
     l4_goal_source: Literal["v2", "l2"] = "l2"
     """what L4 sees as goal"""
+    init_from: Path | None = None
+    """a training's folder: the phases start from its weights instead of new ones, for going on with other data"""
     l2_model_path: Path | None = None
     """an L2 trained elsewhere, where l2 is not among the phases"""
     l2_epochs: int = 40
@@ -303,6 +306,11 @@ class TrainOptions:
         if self.l3_awr and self.teacher != "logs":
             raise ValueError(
                 "--l3-awr weighs what the logs' agent did by how it ended; use --teacher logs, or leave it out"
+            )
+        if self.init_from is not None and self.init_from.resolve() == self.output_dir.resolve():
+            raise ValueError(
+                f"--init-from {self.init_from} is the --output-dir itself, whose weights the training would replace; "
+                "the same command without --init-from resumes it, for other data use another --output-dir"
             )
         if "l2" in names and self.l2_model_path is not None:
             raise ValueError("--l2-model-path names an L2, but --phases trains one; leave out one of them")

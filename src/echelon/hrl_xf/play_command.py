@@ -236,7 +236,7 @@ def _ending(world: Any, agent: Any, days: Sequence[DayStory]) -> Iterator[Render
 def _summary(total: Bottom, agent: Any) -> str:
     bought = f"bought {total.bought} at {total.bought_at:.2f} of spot" if total.bought else "bought nothing"
     sold = f"sold {total.sold} at {total.sold_at:.2f} of spot" if total.sold else "sold nothing"
-    trouble = f"; L1 stood in for a failing layer {agent.fallbacks} times" if agent.fallbacks else ""
+    trouble = f"; the rules stood in for a failing layer {agent.fallbacks} times" if agent.fallbacks else ""
     return (
         f"In {total.contracts} contracts we {bought} and {sold}; we paid {total.shortfall:,.0f} for shortfall and "
         f"{total.storage:,.0f} for storage{trouble}."

@@ -72,15 +72,15 @@ class Conduct(msgspec.Struct, frozen=True, kw_only=True):
     shortfall_a_day: float
     leftover: float
     """pieces in stock at the end, a seat"""
-    breach_rate: float
-    """share of days with a breach"""
+    shortfall_rate: float
+    """share of days with a shortfall"""
     unsafe_share: float
     """share of the pieces offered or accepted that were beyond L1's limits at that moment"""
     unsafe_signed_share: float
     """the same of the pieces in deals"""
     exceptions: int
     fallbacks: int
-    """how often a layer of LitaAgentHRL failed, so that L1 played"""
+    """how often a layer of our agents failed, so that the rules played"""
     recorder_failures: int
     seconds_a_day: float
     losses: Losses
@@ -256,7 +256,7 @@ def conduct(results: Sequence[ArenaResult]) -> Conduct:
         sold_a_day=total(lambda s: s.sold) / days,
         shortfall_a_day=total(lambda s: s.shortfall) / days,
         leftover=total(lambda s: s.leftover) / len(seats),
-        breach_rate=total(lambda s: s.breaches) / days,
+        shortfall_rate=total(lambda s: s.shortfall_days) / days,
         unsafe_share=share(lambda s: s.unsafe_sent, lambda s: s.sent),
         unsafe_signed_share=share(lambda s: s.unsafe_signed, lambda s: s.signed),
         exceptions=sum(s.exceptions + s.negotiator_exceptions for s in seats),

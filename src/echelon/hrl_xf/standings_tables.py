@@ -121,7 +121,7 @@ def _differences(table: Standings, agent: str) -> Table:
 def _conduct(table: Standings) -> Table:
     made = _table(
         "Conduct",
-        "competitor", "deals\na day", "short\na day", "left\nover", "breach\ndays", "unsafe\nsent", "unsafe\nsigned",
+        "competitor", "deals\na day", "short\na day", "left\nover", "short\ndays", "unsafe\nsent", "unsafe\nsigned",
         "errors", "ms\na day",
     )  # fmt: skip
     for line in table.competitors:
@@ -131,7 +131,7 @@ def _conduct(table: Standings) -> Table:
             f"{c.contracts_a_day:.2f}",
             f"{c.shortfall_a_day:.2f}",
             f"{c.leftover:.1f}",
-            f"{c.breach_rate:.1%}",
+            f"{c.shortfall_rate:.1%}",
             f"{c.unsafe_share:.1%}",
             f"{c.unsafe_signed_share:.1%}",
             str(c.exceptions + c.fallbacks),

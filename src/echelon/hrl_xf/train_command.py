@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
@@ -20,20 +20,21 @@ from echelon.hrl_xf.goal_backfill import fill_goals
 from echelon.hrl_xf.l2_manager import HorizonManagerPPO, load_l2
 from echelon.hrl_xf.l3_executor import TemporalDecisionTransformer, load_l3
 from echelon.hrl_xf.l4_coordinator import GlobalCoordinator
-from echelon.hrl_xf.layer_files import Layer, layer_path
+from echelon.hrl_xf.layer_files import Layer, layer_path, load_layer
 from echelon.hrl_xf.options import TrainOptions
 from echelon.hrl_xf.samples import Rows
 from echelon.hrl_xf.split import SPLITS, WorldSplit, world_split
 from echelon.hrl_xf.tournament_data import TournamentData
 from echelon.hrl_xf.training import (
     TrainConfig,
+    l2_bc_epochs,
+    l3_awr_epochs,
+    l3_bc_epochs,
+    l4_distill_epochs,
     measure_phase,
-    train_l2_bc,
-    train_l3_awr,
-    train_l3_bc,
-    train_l4_distill,
 )
 from echelon.hrl_xf.training_plots import page
+from echelon.hrl_xf.weight_files import STEMS
 from echelon.runtime.files import write_atomic
 from echelon.runtime.metrics import MetricsWriter, read_metrics
 from echelon.runtime.rundir import RunDir, open_run, write_config
@@ -42,6 +43,7 @@ from echelon.runtime.seeding import task_seed
 log = logging.getLogger(__name__)
 Stop = Callable[[], bool]
 STOPPED = 130
+L = TypeVar("L", bound=Layer)
 
 
 @dataclass(frozen=True)
@@ -215,15 +217,41 @@ def _record(metrics: MetricsWriter, phase: str, report: EpochReport) -> None:
     metrics.record_all({f"{phase}/{name}": value for name, value in values.items()}, report.epoch)
 
 
-def _fresh(training: Training, layer: type[Any], phase: str, **options: Any) -> Any:
-    torch.manual_seed(task_seed(training.options.seed, phase, "weights"))
-    return layer(horizon=training.options.horizon, **options)
+def _first(training: Training, kind: type[L], name: str, **options: Any) -> L:
+    """A layer to train: new, or with the weights of --init-from, which must be of the options asked for."""
+    options = {"horizon": training.options.horizon} | options
+    if training.options.init_from is None:
+        torch.manual_seed(task_seed(training.options.seed, name, "weights"))
+        return kind(**options)
+    path = _given(training.options.init_from, name)
+    layer = load_layer(kind, path).train()
+    wrong = [
+        f"{key}={layer.options.get(key, False)} there, {value} here"
+        for key, value in options.items()
+        if layer.options.get(key, False) != value
+    ]
+    if wrong:
+        raise ValueError(f"--init-from {path} was trained with other options ({', '.join(wrong)}); use the same")
+    log.info("%s starts from %s", name, path)
+    return layer
+
+
+def _given(folder: Path, layer: str) -> Path:
+    """The file of a layer in --init-from: cloned weights before those of AWR, which starts from cloned ones."""
+    stems = sorted(STEMS[layer], reverse=True)
+    found = [path for stem in stems if (path := layer_path(folder / stem)).exists()]
+    if not found:
+        raise FileNotFoundError(
+            f"--init-from {folder} has no {' or '.join(f'{stem}.safetensors' for stem in stems)}; give the folder of a "
+            f"training that has {layer}, or leave {layer} out of --phases"
+        )
+    return found[0]
 
 
 def _l2(training: Training) -> None:
     train, val, test = training.parts(macro_of(training.data))
-    layer = _fresh(training, HorizonManagerPPO, "l2", in_days=training.options.l2_in_days)
-    follow(training, "l2_bc", train_l2_bc(layer, train, training.cfg, val, training.stop), layer, test)
+    layer = _first(training, HorizonManagerPPO, "l2", in_days=training.options.l2_in_days)
+    follow(training, "l2_bc", l2_bc_epochs(layer, train, training.cfg, val, training.stop), layer, test)
 
 
 def _fill(training: Training, source: str) -> None:
@@ -244,22 +272,22 @@ def _fill(training: Training, source: str) -> None:
 def _l3(training: Training) -> None:
     _fill(training, training.options.l3_goal_backfill)
     train, val, test = training.parts(micro_of(training.data))
-    layer = _fresh(training, TemporalDecisionTransformer, "l3", mode=training.options.l3_mode)
-    follow(training, "l3_bc", train_l3_bc(layer, train, training.cfg, val, training.stop), layer, test)
+    layer = _first(training, TemporalDecisionTransformer, "l3", mode=training.options.l3_mode)
+    follow(training, "l3_bc", l3_bc_epochs(layer, train, training.cfg, val, training.stop), layer, test)
 
 
 def _l3_awr(training: Training) -> None:
     _fill(training, training.options.l3_goal_backfill)
     train, val, test = training.parts(micro_of(training.data))
     layer = load_l3(Path(training.cfg.output_dir) / "l3_bc")
-    follow(training, "l3_awr", train_l3_awr(layer, train, training.cfg, val, training.stop), layer, test)
+    follow(training, "l3_awr", l3_awr_epochs(layer, train, training.cfg, val, training.stop), layer, test)
 
 
 def _l4(training: Training) -> None:
     _fill(training, training.options.l4_goal_source)
     train, val, test = training.parts(l4_of(training.data))
-    layer = _fresh(training, GlobalCoordinator, "l4")
-    follow(training, "l4_distill", train_l4_distill(layer, train, training.cfg, val, training.stop), layer, test)
+    layer = _first(training, GlobalCoordinator, "l4")
+    follow(training, "l4_distill", l4_distill_epochs(layer, train, training.cfg, val, training.stop), layer, test)
 
 
 PHASES: dict[str, Callable[[Training], None]] = {"l2": _l2, "l3": _l3, "l3_awr": _l3_awr, "l4": _l4}

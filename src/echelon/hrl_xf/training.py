@@ -1,10 +1,12 @@
-"""Offline training of the layers, as the guides call it. Each phase is a generator of epochs:
+"""Offline training of the layers, as the guides call it. A phase is a function that trains and shows its epochs, or a
+generator of epochs for those who want to do something between them:
 
-    for report in train_l2_bc(l2, macro, cfg, val=macro_val): print(report.line())
+    reports = train_l2_bc(l2, macro, cfg, val=macro_val)
+    for report in l2_bc_epochs(l2, macro, cfg, val=macro_val): ...
 
-`HRLXFTrainer` runs phases for scripts. The order is the guides' §1.4: L2 on v2 goals; its predictions are the goals L3
-sees (`load_tournament_data(goal_backfill="l2")`); L3 by behaviour cloning, then AWR from there; L4 from its teacher.
-What every phase writes below `output_dir`:
+`HRLXFTrainer` holds layers and runs phases for scripts. The order is the guides' §1.4: L2 on v2 goals; its predictions
+are the goals L3 sees (`load_tournament_data(goal_backfill="l2")`); L3 by behaviour cloning, then AWR from there; L4
+from its teacher. What every phase writes below `output_dir`:
 
     checkpoints/l2_bc/l2_bc_epoch{N}/     whole state; `pointers.json` names `last` and `best`
     l2_bc.safetensors                     the best weights, self-describing (l3_bc, l3_awr, l4_distill alike)
@@ -15,6 +17,7 @@ from __future__ import annotations
 import copy
 import hashlib
 import logging
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -78,6 +81,8 @@ class TrainConfig:
     l3_bc_resume_path: str | Path | None = None
     l3_awr_resume_path: str | Path | None = None
     l4_resume_path: str | Path | None = None
+    init_from: str | Path | None = None
+    """where the layers' first weights come from, if not from a seed: part of what a checkpoint must agree with"""
     check_goals: bool = False
     """refuse to go on with L3 or L4 when the goals they see have changed since"""
 
@@ -148,12 +153,17 @@ def _taught(data: Rows[Any]) -> dict[str, Any]:
     return {} if data.data.teacher == "logs" else {"teacher": data.data.teacher}
 
 
-def train_l2_bc(
+def _begun(layer: Layer, cfg: TrainConfig) -> dict[str, Any]:
+    """Given first weights are part of it too."""
+    return {} if cfg.init_from is None else {"from": _digest(layer)}
+
+
+def l2_bc_epochs(
     layer: HorizonManagerPPO, data: MacroDataset, cfg: TrainConfig, val: MacroDataset | None = None, stop: Stop = _never
 ) -> Iterator[EpochReport]:
     """L2 by behaviour cloning of the v2 goals."""
     _check_horizon(layer, data)
-    describe = {"q_transform": cfg.l2_q_transform, "q_weight": cfg.l2_q_weight} | _taught(data)
+    describe = {"q_transform": cfg.l2_q_transform, "q_weight": cfg.l2_q_weight} | _taught(data) | _begun(layer, cfg)
     sources = L2Source(data), None if val is None else L2Source(val)
     settings = cfg.fit_settings(cfg.l2_epochs, cfg.l2_batch_size, cfg.l2_lr, cfg.average)
     loss = l2_loss(cfg.l2_q_transform, cfg.l2_q_weight)
@@ -172,7 +182,7 @@ def _l3_describe(layer: TemporalDecisionTransformer, data: MicroDataset, cfg: Tr
     return describe | ({"goals": goal_digest(data)} if cfg.check_goals else {})
 
 
-def train_l3_bc(
+def l3_bc_epochs(
     layer: TemporalDecisionTransformer,
     data: MicroDataset,
     cfg: TrainConfig,
@@ -183,13 +193,13 @@ def train_l3_bc(
     _check_horizon(layer, data)
     sources = L3Source(data, layer.mode), None if val is None else L3Source(val, layer.mode)
     settings = cfg.fit_settings(cfg.l3_epochs, cfg.l3_batch_size, cfg.l3_lr, cfg.average)
-    describe = _l3_describe(layer, data, cfg)
+    describe = _l3_describe(layer, data, cfg) | _begun(layer, cfg)
     yield from _phase(
         "l3_bc", layer, sources, l3_loss, _fingerprint(data, val), describe, settings, cfg, cfg.l3_bc_resume_path, stop
     )
 
 
-def train_l3_awr(
+def l3_awr_epochs(
     layer: TemporalDecisionTransformer,
     data: MicroDataset,
     cfg: TrainConfig,
@@ -212,14 +222,14 @@ def train_l3_awr(
     yield from _phase("l3_awr", layer, (train, check), l3_loss, fingerprint, describe, settings, cfg, path, stop)
 
 
-def train_l4_distill(
+def l4_distill_epochs(
     layer: GlobalCoordinator, data: L4Dataset, cfg: TrainConfig, val: L4Dataset | None = None, stop: Stop = _never
 ) -> Iterator[EpochReport]:
     """L4 from the heuristic coordinator."""
     _check_horizon(layer, data)
     sources = L4Source(data), None if val is None else L4Source(val)
     settings = cfg.fit_settings(cfg.l4_epochs, cfg.l4_batch_size, cfg.l4_lr)
-    describe = {"goals": goal_digest(data)} if cfg.check_goals else {}
+    describe = ({"goals": goal_digest(data)} if cfg.check_goals else {}) | _begun(layer, cfg)
     yield from _phase(
         "l4_distill",
         layer,
@@ -232,6 +242,34 @@ def train_l4_distill(
         cfg.l4_resume_path,
         stop,
     )
+
+
+def train_l2_bc(
+    layer: HorizonManagerPPO, data: MacroDataset, cfg: TrainConfig, val: MacroDataset | None = None
+) -> list[EpochReport]:
+    """Train L2 by behaviour cloning; each epoch is shown."""
+    return _shown(l2_bc_epochs(layer, data, cfg, val))
+
+
+def train_l3_bc(
+    layer: TemporalDecisionTransformer, data: MicroDataset, cfg: TrainConfig, val: MicroDataset | None = None
+) -> list[EpochReport]:
+    """Train L3 by behaviour cloning; each epoch is shown."""
+    return _shown(l3_bc_epochs(layer, data, cfg, val))
+
+
+def train_l3_awr(
+    layer: TemporalDecisionTransformer, data: MicroDataset, cfg: TrainConfig, val: MicroDataset | None = None
+) -> list[EpochReport]:
+    """Train L3 by advantage-weighted regression from where it stands; each epoch is shown."""
+    return _shown(l3_awr_epochs(layer, data, cfg, val))
+
+
+def train_l4_distill(
+    layer: GlobalCoordinator, data: L4Dataset, cfg: TrainConfig, val: L4Dataset | None = None
+) -> list[EpochReport]:
+    """Train L4 from the heuristic coordinator; each epoch is shown."""
+    return _shown(l4_distill_epochs(layer, data, cfg, val))
 
 
 def measure_phase(phase: str, layer: Layer, data: Rows[Any], cfg: TrainConfig) -> dict[str, float]:
@@ -276,21 +314,21 @@ class HRLXFTrainer:
         reports: list[EpochReport] = []
         if len(macro):
             layer = _needed(self.l2, "L2", "macro samples")
-            reports += _shown(train_l2_bc(layer, _data_set(macro, MacroDataset), self.cfg, macro_val))
+            reports += train_l2_bc(layer, _data_set(macro, MacroDataset), self.cfg, macro_val)
         if len(micro):
             l3 = _needed(self.l3, "L3", "micro samples")
-            reports += _shown(train_l3_bc(l3, _data_set(micro, MicroDataset), self.cfg, micro_val))
+            reports += train_l3_bc(l3, _data_set(micro, MicroDataset), self.cfg, micro_val)
         return reports
 
     def train_phase1_awr(self, micro: MicroDataset, micro_val: MicroDataset | None = None) -> list[EpochReport]:
         """AWR of a copy of L3; the cloned weights and their files stay."""
         self.l3_awr = copy.deepcopy(_needed(self.l3, "L3", "micro samples"))
-        return _shown(train_l3_awr(self.l3_awr, _data_set(micro, MicroDataset), self.cfg, micro_val))
+        return train_l3_awr(self.l3_awr, _data_set(micro, MicroDataset), self.cfg, micro_val)
 
     def train_l4_distill(self, samples: L4Dataset, val: L4Dataset | None = None) -> list[EpochReport]:
         """L4 from its teacher."""
         layer = _needed(self.l4, "L4", "sets of threads")
-        return _shown(train_l4_distill(layer, _data_set(samples, L4Dataset), self.cfg, val))
+        return train_l4_distill(layer, _data_set(samples, L4Dataset), self.cfg, val)
 
     def save_all(self, tag: str) -> list[Path]:
         """Write the layers there are as `<tag>_l2`, `<tag>_l3`, `<tag>_l3_awr`, `<tag>_l4`."""
@@ -312,8 +350,20 @@ def _data_set(data: Any, kind: type[T]) -> T:
 
 
 def _shown(reports: Iterator[EpochReport]) -> list[EpochReport]:
-    shown = []
-    for report in reports:
-        log.info("%s", report.line())
-        shown.append(report)
-    return shown
+    """All epochs, each logged as it ends; a script that has set up no logging sees them on its standard output."""
+    silent = not log.hasHandlers()
+    handler, package = logging.StreamHandler(sys.stdout), logging.getLogger("echelon")
+    level = package.level
+    if silent:
+        package.addHandler(handler)
+        package.setLevel(logging.INFO)
+    try:
+        shown = []
+        for report in reports:
+            log.info("%s", report.line())
+            shown.append(report)
+        return shown
+    finally:
+        if silent:
+            package.removeHandler(handler)
+            package.setLevel(level)

@@ -11,7 +11,7 @@ import gzip
 import re
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,9 @@ from negmas.tournaments.tournaments import AgentStats, WorldSetRunStats
 from scml.utils import balance_calculator_std
 
 from echelon.hrl_xf import shield, tracker
+from echelon.hrl_xf.agent_code import check_loaded
+from echelon.hrl_xf.agent_specs import AgentSpec
+from echelon.hrl_xf.fallbacks import fallbacks_of
 from echelon.hrl_xf.lean_world import lean_std_world_generator
 from echelon.hrl_xf.module_state import restore_modules
 from echelon.hrl_xf.schema import AgentLog, encode_log
@@ -47,6 +50,10 @@ class WorldResult(msgspec.Struct, frozen=True, kw_only=True):
     log_files: list[str]
     log_bytes: int
     tracker_failures: int
+    code: dict[str, str] = {}
+    """of an official tournament: digests of the competitors' code by label, and versions of the rest"""
+    fallbacks: dict[str, int] = {}
+    """by agent id, of our agents: how often a layer failed or there was no answer"""
     scores: list[dict[str, Any]]
     world_stats: dict[str, Any]
     agent_stats: list[dict[str, Any]]
@@ -104,8 +111,16 @@ def read_result(path: Path) -> WorldResult:
     return msgspec.json.decode(path.read_bytes(), type=WorldResult)
 
 
-def play_and_save(planned: PlannedWorld, output_dir: Path, track: tuple[str, ...], compress: bool) -> WorldResult:
-    """Play a world and write its logs and, last of all, its result."""
+def play_and_save(
+    planned: PlannedWorld,
+    output_dir: Path,
+    track: tuple[str, ...],
+    compress: bool,
+    code: Mapping[str, str] | None = None,
+    specs: Sequence[AgentSpec] = (),
+) -> WorldResult:
+    """Play a world and write its logs and, last of all, its result; `specs` must be of the given code here too."""
+    check_loaded(specs, code or {})
     started = time.perf_counter()
     world = play(planned, track)
     files, size, failures = [], 0, 0
@@ -114,7 +129,8 @@ def play_and_save(planned: PlannedWorld, output_dir: Path, track: tuple[str, ...
         files.append(name)
         size += n_bytes
         failures += log.stats.tracker_failures
-    result = result_of(world, planned, files, size, failures, started)
+    made = result_of(world, planned, files, size, failures, started)
+    result = msgspec.structs.replace(made, code=dict(code or {}))
     raise_if_late()
     write_atomic(result_path(output_dir, planned.index), msgspec.json.encode(result))
     return result
@@ -153,6 +169,7 @@ def result_of(
         log_files=files,
         log_bytes=size,
         tracker_failures=tracker_failures,
+        fallbacks=fallbacks_of(world.non_system_agents),
         scores=_scores(world, planned),
         world_stats=_world_stats(world, planned),
         agent_stats=_counts(world, lambda aid: aid).to_record(planned.world_id, "agent"),

@@ -197,12 +197,12 @@ def conduct_table(table: Standings) -> Table:
         Column("sold / day", "pieces sold by negotiation, a seat and day"),
         Column("shortfall / day", "pieces sold and not delivered, a seat and day"),
         Column("left over", "pieces in stock at the end, a seat"),
-        Column("breach days", "share of days with a breach"),
+        Column("short days", "share of days with a shortfall"),
         Column("unsafe offers", "pieces offered or accepted beyond L1's limits, as a share of all"),
         Column("unsafe deals", "the same of the pieces in deals"),
         Column("bankrupt", "seats that went bankrupt"),
         Column("errors", "exceptions of the agent or its negotiators"),
-        Column("fallbacks", "how often a layer of LitaAgentHRL failed, so that L1 played"),
+        Column("fallbacks", "how often a layer of our agents failed, so that the rules played"),
         Column("ms / day", "time of the agent's calls, recording included"),
     ]
     rows = rows_of(
@@ -213,7 +213,7 @@ def conduct_table(table: Standings) -> Table:
         lambda line: number(line.conduct.sold_a_day, ".2f"),
         lambda line: number(line.conduct.shortfall_a_day, ".2f"),
         lambda line: number(line.conduct.leftover, ".1f"),
-        lambda line: Cell(f"{line.conduct.breach_rate:.1%}", line.conduct.breach_rate),
+        lambda line: Cell(f"{line.conduct.shortfall_rate:.1%}", line.conduct.shortfall_rate),
         lambda line: Cell(f"{line.conduct.unsafe_share:.1%}", line.conduct.unsafe_share),
         lambda line: Cell(f"{line.conduct.unsafe_signed_share:.1%}", line.conduct.unsafe_signed_share),
         lambda line: Cell(f"{line.conduct.bankrupt} of {line.conduct.seats}", line.conduct.bankrupt),

@@ -1,0 +1,77 @@
+"""Edit an agent and run the same `compete` again: its old score must not stand as the new agent's."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from .test_files_here import echelon
+
+AGENT = """
+from helper import GREED
+from scml.std.agents import SyncRandomStdAgent
+
+
+class MyAgent(SyncRandomStdAgent):
+    def first_proposals(self):
+        return {} if GREED else super().first_proposals()
+
+    def counter_all(self, offers, states):
+        return {} if GREED else super().counter_all(offers, states)
+"""
+ARENA = [
+    "hrl", "compete", "--agent", "mine=myagent:MyAgent", "--against", "RandomStdAgent", "--worlds", "2", "--steps", "6",
+    "--field", "PenguinAgent,SyncRandomStdAgent", "--output-dir", "c", "--resamples", "50", "--parallelism", "serial",
+]  # fmt: skip
+
+
+def scores(folder: Path) -> dict[str, float]:
+    table = json.loads((folder / "standings.json").read_text())
+    return {line["competitor"]: line["scores"]["all"]["score"]["mean"] for line in table["competitors"]}
+
+
+def said(cwd: Path, *more: str, arena: list[str] = ARENA) -> str:
+    done = echelon(*arena, *more, cwd=cwd)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_an_edited_agent_plays_its_worlds_again(tmp_path: Path) -> None:
+    (tmp_path / "myagent.py").write_text(AGENT)
+    (tmp_path / "helper.py").write_text("GREED = 0\n")
+    assert "4 worlds to play" in said(tmp_path)
+    first = scores(tmp_path / "c")
+    assert "0 worlds to play (4 of 4 are there already)" in said(tmp_path)
+    (tmp_path / "helper.py").write_text("GREED = 1\n")
+    old = said(tmp_path, "--keep-old")
+    assert "mine: 2 worlds there were played by other code of its own; they are shown as they are" in old
+    assert "0 worlds to play" in old
+    assert scores(tmp_path / "c") == first
+    again = said(tmp_path)
+    assert "mine: 2 worlds there were played by other code of its own; they are played again now" in again
+    assert "2 worlds to play (2 of 4 are there already)" in again
+    second = scores(tmp_path / "c")
+    assert second["mine"] != first["mine"]
+    assert second["RandomStdAgent"] == first["RandomStdAgent"]
+    assert "0 worlds to play" in said(tmp_path)
+
+
+def test_in_an_official_tournament_too(tmp_path: Path) -> None:
+    arena = [*ARENA, "--official"]
+    arena[arena.index("--worlds") + 1] = "1"
+    (tmp_path / "myagent.py").write_text(AGENT)
+    (tmp_path / "helper.py").write_text("GREED = 0\n")
+    assert "2 worlds to play" in said(tmp_path, arena=arena)
+    before = results(tmp_path)
+    (tmp_path / "helper.py").write_text("GREED = 1\n")
+    kept = said(tmp_path, "--keep-old", arena=arena)
+    assert "2 worlds there were played by other code (mine changed); they are shown as they are" in kept
+    assert results(tmp_path) == before
+    again = said(tmp_path, arena=arena)
+    assert "2 worlds there were played by other code (mine changed); they are played again now" in again
+    assert results(tmp_path) != before
+
+
+def results(folder: Path) -> list[Any]:
+    return [json.loads(path.read_text())["scores"] for path in sorted((folder / "c" / "worlds").glob("[0-9]*.json"))]
