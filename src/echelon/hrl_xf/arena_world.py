@@ -23,7 +23,6 @@ from echelon.hrl_xf.lean_world import lean_std_world_generator
 from echelon.hrl_xf.module_state import restore_modules
 from echelon.hrl_xf.schema import AgentLog
 from echelon.hrl_xf.world_run import LOGS, seat_name, write_log
-from echelon.runtime.deadline import raise_if_late
 from echelon.runtime.files import write_atomic
 from echelon.runtime.seeding import rng, seed_everything
 
@@ -182,6 +181,5 @@ def play_and_save(
 ) -> ArenaResult:
     """Make configuration `index`, play it with the competitor and write the result, whole or not at all."""
     result = play(configuration(plan, index), competitor, output_dir if keep else None)
-    raise_if_late()
     write_atomic(result_path(output_dir, index, competitor), msgspec.json.encode(result))
     return result
