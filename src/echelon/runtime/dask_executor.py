@@ -10,6 +10,7 @@ import contextlib
 import logging
 import os
 import signal
+import sys
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from multiprocessing import current_process
@@ -32,6 +33,8 @@ except ImportError as error:
     ) from error
 
 CONNECT_SECONDS = 30
+
+KILL = signal.SIGTERM if sys.platform == "win32" else signal.SIGKILL  # either ends a process at once
 
 WORKER_COMMAND = "dask worker {address} --nthreads 1 --no-nanny"
 
@@ -173,5 +176,5 @@ async def _kill_workers(cluster: Any) -> None:
     for pid in pids:
         if pid:
             with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+                os.kill(pid, KILL)
     await asyncio.gather(*closing)
