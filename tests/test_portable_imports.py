@@ -10,7 +10,7 @@ import echelon
 
 CODE = """
 import importlib, sys, traceback
-import psutil  # has a module for each system, and the one for this system needs what this system has
+import distributed  # psutil and locket below it have modules for each system; this one needs what this system has
 
 class Absent:
     def find_spec(self, name, path=None, target=None):

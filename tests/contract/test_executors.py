@@ -11,8 +11,10 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import Future
 from itertools import repeat
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -144,7 +146,11 @@ def test_an_exception_reaches_the_caller(executor: NamedExecutor) -> None:
 
 
 def test_what_cannot_be_unpickled_is_an_error_and_not_a_death(executor: NamedExecutor) -> None:
-    futures = [executor.submit(fail_oddly), executor.submit(unreadable), executor.submit(type, Unreadable())]
+    futures: list[Future[Any]] = [
+        executor.submit(fail_oddly),
+        executor.submit(unreadable),
+        executor.submit(type, Unreadable()),
+    ]
     if executor.in_process:
         pytest.skip("serial pickles nothing")
     for future, message in zip(futures, ("OddError", "no number", "no number"), strict=True):
