@@ -23,11 +23,13 @@ setup: $(STAMP) ## make .venv with everything in it (about two minutes, 2 GB, on
 demo: setup ## run the main job end to end, small
 	$(BIN)/echelon demo
 
-check: setup ## ruff, ruff format, mypy --strict, import-linter
+check: setup ## ruff, ruff format, mypy --strict, import-linter, deptry
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/deptry src
+	$(BIN)/deptry tests benchmarks -e '\.venv' --ignore DEP002,DEP004 # these may import the dev extra, and need not all
 
 test: check ## the checks and the default tests
 	$(BIN)/pytest -q

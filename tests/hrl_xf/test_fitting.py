@@ -16,7 +16,8 @@ from echelon.hrl_xf.batches import in_order, shuffled
 from echelon.hrl_xf.fit_task import EpochReport, FitSettings, Sums, Task
 from echelon.hrl_xf.fitting import checkpoint_path, fit, history_of
 from echelon.hrl_xf.layer_files import Layer
-from echelon.runtime.checkpoint import CheckpointError, best, latest, load_checkpoint
+from echelon.runtime.checkpoint import CheckpointError, latest, load_checkpoint
+from echelon.runtime.files import read_json
 
 torch.set_num_threads(1)
 SETTINGS = FitSettings(epochs=4, batch_size=8, lr=1e-2, seed=3, warmup_steps=5)
@@ -93,9 +94,7 @@ def test_it_learns_and_ends_with_the_best_weights(tmp_path: Path) -> None:
     assert reports[-1].val["loss"] < 0.05 < reports[0].val["loss"]
     at = min(range(40), key=lambda i: reports[i].val["loss"])
     assert [r.epoch for r in reports if r.is_best][-1] == at + 1
-    pointed = best(tmp_path / "l2_bc")
-    assert pointed is not None
-    assert pointed.name == f"l2_bc_epoch{at + 1}"
+    assert read_json(tmp_path / "l2_bc" / "pointers.json")["best"] == f"l2_bc_epoch{at + 1}"
     assert square(t.layer, t.val.load(np.arange(20)))[1]["loss"][0] / 20 == pytest.approx(reports[at].val["loss"])  # type: ignore[union-attr]
 
 

@@ -50,21 +50,6 @@ def test_a_damaged_line_in_the_middle_is_named(tmp_path: Path) -> None:
         read_metrics(tmp_path)
 
 
-def test_phases_add_up_over_resumes(tmp_path: Path) -> None:
-    with MetricsWriter(tmp_path, tensorboard=False) as metrics:
-        for _ in range(2):
-            with metrics.phase("collect"):
-                pass
-        with pytest.raises(KeyError), metrics.phase("learn"):
-            raise KeyError
-        metrics.record_phases(step=0)
-    first = read_metrics(tmp_path)
-    assert set(first) == {"time/collect", "time/learn"}
-    with MetricsWriter(tmp_path, resume_step=0, tensorboard=False) as metrics:
-        metrics.record_phases(step=1)
-    assert read_metrics(tmp_path)["time/collect"].values.tolist() == first["time/collect"].values.tolist() * 2
-
-
 def test_one_console_line_a_step(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, "echelon"), MetricsWriter(tmp_path, tensorboard=False) as metrics:
         metrics.record("loss", 0.123456, step=1)

@@ -141,13 +141,14 @@ class RemoteShares:
         return join_rounds([share.rollout for share in shares], version)
 
     def _result(self, future: Future[Share], again: Callable[[], Future[Share]]) -> Share:
-        """The share; collected once more if its worker died and the others live: a share depends on nothing else."""
+        """The share; collected once more if its worker died: a share depends on nothing else."""
         try:
             return future.result()
-        except WorkerDied as error:
-            if not self.executor.lives_on:
-                raise OSError(f"{error}; the same command goes on from the last checkpoint") from error
-            return again().result()
+        except WorkerDied:
+            try:
+                return again().result()
+            except WorkerDied as error:
+                raise OSError(f"{error}, twice; the same command resumes from the last checkpoint") from error
 
     def state_dict(self) -> State:
         """States of all groups."""

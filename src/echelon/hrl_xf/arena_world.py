@@ -25,7 +25,6 @@ from echelon.hrl_xf.lean_world import lean_std_world_generator
 from echelon.hrl_xf.module_state import restore_modules
 from echelon.hrl_xf.schema import AgentLog
 from echelon.hrl_xf.world_run import LOGS, seat_name, write_log
-from echelon.runtime.deadline import raise_if_late
 from echelon.runtime.files import write_atomic
 from echelon.runtime.seeding import rng, seed_everything
 
@@ -194,6 +193,5 @@ def play_and_save(
     if code is not None:
         check_played_by(code, competitor, plan.field.everybody)
     result = replace(play(configuration(plan, index), competitor, output_dir if keep else None), code=code)
-    raise_if_late()
     write_atomic(result_path(output_dir, index, competitor), msgspec.json.encode(result))
     return result

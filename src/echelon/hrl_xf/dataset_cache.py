@@ -11,12 +11,11 @@ again. The version is that of the features and of this format, with the horizon:
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import logging
 import secrets
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from itertools import pairwise
 from pathlib import Path
 
@@ -30,7 +29,7 @@ from echelon.hrl_xf.schema import LogError
 from echelon.hrl_xf.shards import ShardError, join, read_metadata, row_counts, write_shard
 from echelon.hrl_xf.thread_tables import Tables
 from echelon.runtime.executors import cores
-from echelon.runtime.files import TEMPORARY, write_atomic
+from echelon.runtime.files import TEMPORARY, locked, write_atomic
 from echelon.runtime.progress import WorkProgress
 from echelon.runtime.tasks import Task, run_tasks
 
@@ -149,19 +148,15 @@ class LogCache:
 
     @contextmanager
     def _building(self) -> Iterator[None]:
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            lock = (self.folder / ".lock").open("w")
-        except OSError as error:
-            raise OSError(
-                f"the cache {self.folder} cannot be written ({error.strerror}); give another cache_dir"
-            ) from error
-        with lock:
+        waiting = f"another process is building {self.folder}; waiting for it"
+        with ExitStack() as stack:
             try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                log.info("another process is building %s; waiting for it", self.folder)
-                fcntl.flock(lock, fcntl.LOCK_EX)
+                self.folder.mkdir(parents=True, exist_ok=True)
+                stack.enter_context(locked(self.folder / ".lock", waiting=waiting))
+            except OSError as error:
+                raise OSError(
+                    f"the cache {self.folder} cannot be written ({error.strerror}); give another cache_dir"
+                ) from error
             for unfinished in self.folder.glob(f"{TEMPORARY}*"):
                 unfinished.unlink()
             yield

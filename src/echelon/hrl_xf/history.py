@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import logging
 from collections import defaultdict
 from datetime import datetime
@@ -16,7 +15,7 @@ from negmas.helpers.numeric import truncated_mean
 from echelon.hrl_xf.options import RunsOptions
 from echelon.hrl_xf.tournament import TournamentPlan
 from echelon.hrl_xf.world_run import WorldResult
-from echelon.runtime.files import write_atomic
+from echelon.runtime.files import locked, write_atomic
 
 log = logging.getLogger(__name__)
 
@@ -66,8 +65,7 @@ def entry_of(output_dir: Path, plan: TournamentPlan, results: list[WorldResult],
 def register(entry: HistoryEntry, folder: Path = FOLDER) -> None:
     """Add a collection, or renew its line; safe when two collections end at once."""
     folder.mkdir(parents=True, exist_ok=True)
-    with (folder / ".index.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with locked(folder / ".index.lock", waiting=f"another process is writing {folder / 'index.json'}; waiting for it"):
         others = [run for run in read(folder).runs if run.path != entry.path]
         write_atomic(folder / "index.json", msgspec.json.format(msgspec.json.encode(History(runs=[*others, entry]))))
 

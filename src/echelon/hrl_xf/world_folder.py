@@ -6,18 +6,16 @@ leaves one file when it has ended; those that failed are described under failed/
 
 from __future__ import annotations
 
-import fcntl
 import logging
-import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Protocol, TextIO
+from typing import Any, Protocol
 
-from echelon.runtime.files import read_json, write_json
+from echelon.runtime.files import LockedError, locked, read_json, write_json
 from echelon.runtime.progress import WorkProgress
 from echelon.runtime.rundir import check_options
 from echelon.runtime.tasks import Task, TaskResult, run_tasks
@@ -28,6 +26,7 @@ FORMAT_VERSION = 1
 EXIT_SOME_FAILED = 3
 LOG_FILE = "log.txt"
 FAILED = "failed"
+LOCK = ".lock"
 
 
 class FolderError(ValueError):
@@ -84,7 +83,11 @@ def contents(folder: Path) -> list[str]:
     """What is in the folder, apart from a log and a lock."""
     if folder.exists() and not folder.is_dir():
         raise FolderError(f"--output-dir {folder} is a file; choose another name")
-    return [p.name for p in folder.iterdir() if p.name not in (LOG_FILE, ".lock")] if folder.exists() else []
+    return (
+        [p.name for p in folder.iterdir() if p.name != LOG_FILE and not p.name.startswith(LOCK)]
+        if folder.exists()
+        else []
+    )
 
 
 def check_same(folder: Path, kind: str, options: Mapping[str, Any]) -> None:
@@ -146,20 +149,10 @@ def last_line(error: str | None) -> str:
 def exclusive(folder: Path, kind: str) -> Iterator[None]:
     """One writer at a time."""
     folder.mkdir(parents=True, exist_ok=True)
-    with (folder / ".lock").open("a+") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            lock.seek(0)
-            raise FolderError(
-                f"another {kind} (pid {lock.read().strip() or 'unknown'}) is writing to {folder}; "
-                "wait for it or choose another --output-dir"
-            ) from error
-        _write_pid(lock)
-        yield
-
-
-def _write_pid(lock: TextIO) -> None:
-    lock.truncate(0)
-    lock.write(str(os.getpid()))
-    lock.flush()
+    try:
+        with locked(folder / LOCK, waiting=None):
+            yield
+    except LockedError as error:
+        raise FolderError(
+            f"another {kind} (pid {error.pid}) is writing to {folder}; wait for it or choose another --output-dir"
+        ) from error

@@ -27,7 +27,6 @@ from echelon.hrl_xf.lean_world import lean_std_world_generator
 from echelon.hrl_xf.module_state import restore_modules
 from echelon.hrl_xf.schema import AgentLog, encode_log
 from echelon.hrl_xf.tournament import PlannedWorld
-from echelon.runtime.deadline import raise_if_late
 from echelon.runtime.files import write_atomic
 from echelon.runtime.seeding import seed_everything
 
@@ -131,7 +130,6 @@ def play_and_save(
         failures += log.stats.tracker_failures
     made = result_of(world, planned, files, size, failures, started)
     result = msgspec.structs.replace(made, code=dict(code or {}))
-    raise_if_late()
     write_atomic(result_path(output_dir, planned.index), msgspec.json.encode(result))
     return result
 

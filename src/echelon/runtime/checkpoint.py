@@ -18,6 +18,7 @@ import os
 import re
 import secrets
 import shutil
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,9 +27,11 @@ from typing import Any
 import numpy as np
 
 from echelon.runtime.files import TEMPORARY, read_json, sync_directory, to_json, write_json, write_synced
-from echelon.runtime.packing import Tensor, is_torch
 
 FORMAT_VERSION = 1
+
+Tensor = Any
+"""A numpy array or a torch tensor; torch is not imported for arrays."""
 
 REPLACED = ".replaced-"
 """Where a checkpoint waits while another takes its name."""
@@ -71,8 +74,8 @@ def save_checkpoint(
 ) -> Path:
     """Save under `directory/name` and make it `last`, and `best` if asked. An older one of that name is replaced.
 
-    `tensors` are by file stem, then by name; `state` and `config` are JSON values (see `packing.pack` for
-    others). `keep_last` deletes all but the newest so many, never the best. Replacing the best one by one
+    `tensors` are by file stem, then by name; `state` and `config` are JSON values.
+    `keep_last` deletes all but the newest so many, never the best. Replacing the best one by one
     that is not leaves no best: give each checkpoint its own name, such as its step.
     """
     if keep_last is not None and keep_last < 1:
@@ -127,18 +130,8 @@ def load_checkpoint(path: str | os.PathLike[str]) -> Checkpoint:
 
 def latest(directory: str | os.PathLike[str]) -> Path | None:
     """The checkpoint saved last; None if there is none."""
-    return _pointed(Path(directory), "last")
-
-
-def best(directory: str | os.PathLike[str]) -> Path | None:
-    """The checkpoint last saved as best; None if there is none."""
-    return _pointed(Path(directory), "best")
-
-
-def _pointed(root: Path, which: str) -> Path | None:
-    pointers = _read_pointers(root)
-    name = pointers.last if which == "last" else pointers.best
-    return None if name is None else root / name
+    name = _read_pointers(Path(directory)).last
+    return None if name is None else Path(directory) / name
 
 
 def _read_pointers(root: Path) -> _Pointers:
@@ -165,7 +158,7 @@ def _names(root: Path) -> list[str]:
 def _write(folder: Path, tensors: Mapping[str, Mapping[str, Tensor]], state: Any, config: Any) -> None:
     content = {"config.json": (to_json(config, "config"), list[str]())}
     for stem, named in tensors.items():
-        torch_names = sorted(name for name, value in named.items() if is_torch(value))
+        torch_names = sorted(name for name, value in named.items() if _is_torch(value))
         content[f"{stem}.safetensors"] = (_dump_tensors(named), torch_names)
     files = {}
     for file, (data, torch_names) in content.items():
@@ -249,8 +242,13 @@ def _read_whole(path: Path, entry: Mapping[str, Any]) -> bytes:
     return data
 
 
+def _is_torch(value: object) -> bool:
+    """True for a torch tensor, without importing torch."""
+    return "torch" in sys.modules and isinstance(value, sys.modules["torch"].Tensor)
+
+
 def _dump_tensors(named: Mapping[str, Tensor]) -> bytes:
-    if any(is_torch(value) for value in named.values()):
+    if any(_is_torch(value) for value in named.values()):
         import torch
         from safetensors.torch import save as save_torch
 

@@ -10,14 +10,15 @@ import contextlib
 import logging
 import os
 import signal
+import sys
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
-from concurrent.futures.process import BrokenProcessPool
+from multiprocessing import current_process
 from typing import Any, ParamSpec, TypeVar
 
-from echelon.runtime.child import in_child, may_have_a_child
-from echelon.runtime.executors import NamedExecutor, relay
-from echelon.runtime.worker import WORKER_ENV, restore
+from echelon.runtime.executors import NamedExecutor, packed, settle
+from echelon.runtime.pool import Worker
+from echelon.runtime.worker import WORKER_ENV, Answer, restore
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -33,13 +34,13 @@ except ImportError as error:
 
 CONNECT_SECONDS = 30
 
+KILL = signal.SIGTERM if sys.platform == "win32" else signal.SIGKILL  # either ends a process at once
+
 WORKER_COMMAND = "dask worker {address} --nthreads 1 --no-nanny"
 
 
 class DaskExecutor(NamedExecutor):
     """Tasks on a dask cluster. The cluster outlives a worker's death."""
-
-    lives_on = True
 
     def __init__(self, address: str | None, workers: int) -> None:
         self._before = {name: os.environ.get(name) for name in WORKER_ENV}
@@ -59,10 +60,16 @@ class DaskExecutor(NamedExecutor):
         # pure=False: otherwise equal calls are taken for one and run once.
         self._pool: Executor = self._client.get_executor(pure=False)
 
-    def submit_named(self, name: str, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
-        return relay(
-            self._pool.submit(in_child, fn, *args, **kwargs), name, (distributed.KilledWorker, BrokenProcessPool)
-        )
+    def start(
+        self, name: str, timeout: float | None, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs
+    ) -> Future[T]:
+        future: Future[T] = Future()
+        payload = packed(future, fn, args, kwargs)
+        if payload is not None:
+            inner = self._pool.submit(in_child, payload, timeout)
+            future.add_done_callback(lambda outer: inner.cancel() if outer.cancelled() else None)
+            inner.add_done_callback(lambda done: _follow(done, future, name))
+        return future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         self._pool.shutdown(wait=wait and not cancel_futures)
@@ -79,6 +86,43 @@ class DaskExecutor(NamedExecutor):
         if self._cluster is not None:
             self._cluster.close()
             restore(self._before)  # nannies write into this process's environment whenever they start a worker
+
+
+def _follow(inner: Future[Answer], future: Future[Any], name: str) -> None:
+    if inner.cancelled():
+        future.cancel()
+    if not future.set_running_or_notify_cancel():
+        return
+    error = inner.exception()
+    if error is None or isinstance(error, distributed.KilledWorker):
+        settle(future, name, inner.result() if error is None else Answer("died"))
+    else:
+        future.set_exception(error)
+
+
+_child: list[Worker] = []
+"""The process in which this dask worker's tasks run; empty before the first one and after a death."""
+
+
+def in_child(payload: bytes, timeout: float | None) -> Answer:
+    """On a dask worker: run a task in the worker's child process.
+
+    A dask worker runs tasks in a thread beside threads of its own, and those draw from Python's global random
+    generator whenever they like. A world that depends on that generator would not repeat itself. So each worker keeps
+    one child process in which its tasks run alone, with our environment whatever the worker's own is.
+    """
+    child = _child.pop() if _child else Worker()
+    if not child.ready:
+        child = Worker()
+    answer = child.run(payload, timeout)
+    if answer.kind not in ("late", "died"):
+        _child.append(child)
+    return answer
+
+
+def may_have_a_child() -> bool:
+    """Whether this process is free to start others; a nanny's worker is not."""
+    return not current_process().daemon
 
 
 def _local_cluster(workers: int) -> Any:
@@ -132,5 +176,5 @@ async def _kill_workers(cluster: Any) -> None:
     for pid in pids:
         if pid:
             with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+                os.kill(pid, KILL)
     await asyncio.gather(*closing)

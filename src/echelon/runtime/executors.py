@@ -4,27 +4,26 @@
         future = executor.submit(play, world)
 
 Every worker has one thread and one hash seed (`worker.WORKER_ENV`), so results do not depend on
-where a task ran. When a worker dies, whatever the pool beneath calls that, the future raises
-`WorkerDied` with the task's name. loky and dask are imported when they are asked for, not before.
+where a task ran. When a worker dies the future raises `WorkerDied` with the task's name, when a task
+takes longer than its time limit `TaskLate`; the other tasks continue, on a new worker. `loky` and `parallel`
+are two names of one pool. loky and dask are imported when they are asked for, not before.
 """
 
 from __future__ import annotations
 
 import math
 import os
+import pickle
 import re
-import threading
-import weakref
 from abc import abstractmethod
 from collections.abc import Callable
-from concurrent.futures import Executor, Future, ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
+from concurrent.futures import Executor, Future, InvalidStateError
+from concurrent.futures import wait as wait_for
 from dataclasses import dataclass
-from multiprocessing.context import SpawnContext, SpawnProcess
 from pathlib import Path
 from typing import Any, Literal, ParamSpec, TypeVar, cast, get_args
 
-from echelon.runtime.worker import WORKER_ENV, environment, start_worker
+from echelon.runtime.worker import Answer
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -43,6 +42,20 @@ class WorkerDied(RuntimeError):
 
     def __str__(self) -> str:
         return f"the worker that ran {self.task_name} died without an answer (killed, crashed or out of memory)"
+
+
+class TaskLate(RuntimeError):
+    """A task took longer than its time limit and was ended with its worker."""
+
+    def __init__(self, task_name: str, reason: str, where: str) -> None:
+        super().__init__(task_name, reason, where)
+        self.task_name = task_name
+        self.reason = reason
+        self.where = where
+        """Its stack at that moment, innermost call first; empty where the system cannot tell."""
+
+    def __str__(self) -> str:
+        return f"{self.where}{self.task_name} {self.reason}"
 
 
 @dataclass(frozen=True)
@@ -127,46 +140,57 @@ def n_workers(spec: str) -> int:
 
 
 class NamedExecutor(Executor):
-    """An executor that knows its size, names the task whose worker died, and can stop at once."""
+    """An executor that knows its size, names the task that failed, keeps time limits and can stop at once.
+
+    It can be used after a worker's death: the dead worker is replaced.
+    """
 
     workers: int
     """Tasks that run at the same time."""
-    lives_on: bool
-    """True if the executor can be used after a worker's death; False: make a new one."""
     in_process: bool = False
-    """True if tasks run in the caller's own process."""
+    """True if tasks without a time limit run in the caller's own process."""
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
         """Run `fn(*args, **kwargs)`; the task's name is the call itself."""
-        return self.submit_named(_describe(fn, args, kwargs), fn, *args, **kwargs)
+        return self.start(_describe(fn, args, kwargs), None, fn, *args, **kwargs)
 
-    @abstractmethod
     def submit_named(self, name: str, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
         """Run `fn(*args, **kwargs)` under a name of the caller's."""
+        return self.start(name, None, fn, *args, **kwargs)
+
+    @abstractmethod
+    def start(
+        self, name: str, timeout: float | None, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs
+    ) -> Future[T]:
+        """Run `fn(*args, **kwargs)`; if it takes more than `timeout` seconds, end its process: `TaskLate`."""
 
     @abstractmethod
     def kill(self) -> None:
         """Stop now: running tasks are lost."""
 
-    def single(self) -> NamedExecutor | None:
-        """A new executor of this kind with one worker, all its own; None if this kind has none."""
-        return None
-
 
 class SerialExecutor(NamedExecutor):
-    """Runs each task in the caller, at submit."""
+    """Runs each task at submit: in the caller, or in one worker process if the task has a time limit."""
 
     workers = 1
-    lives_on = True
     in_process = True
 
     def __init__(self) -> None:
         self._open = True
+        self._child: NamedExecutor | None = None
 
-    def submit_named(self, name: str, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+    def start(
+        self, name: str, timeout: float | None, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs
+    ) -> Future[T]:
         if not self._open:
             raise RuntimeError(f"{name} was submitted after shutdown; make a new executor")
-        future: Future[T] = Future()
+        if timeout is not None:
+            if self._child is None:
+                self._child = make_executor("loky:1")
+            future = self._child.start(name, timeout, fn, *args, **kwargs)
+            wait_for([future])
+            return future
+        future = Future()
         future.set_running_or_notify_cancel()
         try:
             future.set_result(fn(*args, **kwargs))
@@ -178,124 +202,54 @@ class SerialExecutor(NamedExecutor):
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         self._open = False
+        if self._child is not None:
+            self._child.shutdown(wait, cancel_futures=cancel_futures)
 
     def kill(self) -> None:
         self._open = False
+        if self._child is not None:
+            self._child.kill()
 
 
-class ProcessExecutor(NamedExecutor):
-    """loky's or the standard library's process pool. A death breaks the whole pool.
+def packed(
+    future: Future[Any], fn: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object]
+) -> bytes | None:
+    """A call as it is sent to a worker; None if it cannot be sent: then the future has the error."""
+    import cloudpickle  # unlike pickle it can send the functions of a script
 
-    One that is still open when the interpreter ends is killed: after Ctrl-C nobody waits for a night's tasks.
-    """
+    try:
+        return bytes(cloudpickle.dumps((fn, args, kwargs)))
+    except Exception as error:  # noqa: BLE001 - pickling runs code of the arguments
+        future.set_exception(error)
+        return None
 
-    lives_on = False
 
-    def __init__(self, kind: Literal["loky", "parallel"], workers: int) -> None:
-        self.workers = workers
-        self._kind = kind
-        self._pool, self._deaths = _loky_pool(workers) if kind == "loky" else _standard_pool(workers)
-        self._started = False
-        self._open = True
-
-    def submit_named(self, name: str, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
-        try:
-            inner = self._pool.submit(fn, *args, **kwargs)
-        except BrokenProcessPool as error:  # loky's own classes derive from it
-            raise WorkerDied(name) from error
-        if not self._started:
-            self._started = True
-            # Both pools wait for their tasks in such a hook of their own, before any `atexit` function runs.
-            # The last one registered is the first to run, and loky registers its own at its first submit.
-            threading._register_atexit(_kill_if_open, weakref.ref(self))  # type: ignore[attr-defined]
-        return relay(inner, name, self._deaths)
-
-    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        self._open = False
-        if self._kind == "loky":  # whose shutdown has no cancel_futures
-            if cancel_futures:
-                self.kill()
-            self._pool.shutdown(wait=wait)
+def settle(future: Future[Any], name: str, answer: Answer) -> None:
+    """Give a future what a worker answered."""
+    try:
+        if answer.kind == "ok":
+            future.set_result(pickle.loads(answer.body))
+        elif answer.kind == "error":
+            future.set_exception(_raised(answer))
+        elif answer.kind == "late":
+            future.set_exception(TaskLate(name, answer.text, answer.body.decode(errors="replace")))
         else:
-            self._pool.shutdown(wait=wait, cancel_futures=cancel_futures)
-
-    def kill(self) -> None:
-        self._open = False
-        pool: Any = self._pool
-        if self._kind == "loky":
-            pool.shutdown(wait=True, kill_workers=True)
-            return
-        processes = list((pool._processes or {}).values())  # Python 3.14 has kill_workers() for this
-        pool.shutdown(wait=False, cancel_futures=True)
-        for process in processes:
-            process.kill()
-        for process in processes:
-            process.join()
-
-    def single(self) -> NamedExecutor:
-        return ProcessExecutor(self._kind, 1)
+            future.set_exception(WorkerDied(name))
+    except InvalidStateError:  # cancelled in the meantime
+        pass
+    except Exception as error:  # noqa: BLE001 - unpickling runs code of the value
+        future.set_exception(error)
 
 
-def _kill_if_open(reference: weakref.ref[ProcessExecutor]) -> None:
-    executor = reference()
-    if executor is not None and executor._open:
-        executor.kill()
-
-
-class _OneThreadProcess(SpawnProcess):
-    @staticmethod
-    def _Popen(process_obj: Any) -> Any:
-        # `spawn` has no env argument: the child inherits what is set at this moment.
-        with environment(WORKER_ENV):
-            return SpawnProcess._Popen(process_obj)
-
-
-class _OneThreadContext(SpawnContext):
-    Process = _OneThreadProcess
-
-
-_Pool = tuple[Executor, tuple[type[BaseException], ...]]
-"""A process pool, and what its futures raise when a worker is gone."""
-
-
-def _standard_pool(workers: int) -> _Pool:
-    context = _OneThreadContext()
-    pool = ProcessPoolExecutor(workers, mp_context=context, initializer=start_worker, initargs=(os.getpid(),))
-    return pool, (BrokenProcessPool,)
-
-
-def _loky_pool(workers: int) -> _Pool:
-    # Not loky's reusable singleton: that one is resized and shut down behind the back of
-    # whoever else in this process uses it.
-    from loky.process_executor import ProcessPoolExecutor as LokyPool
-    from loky.process_executor import ShutdownExecutorError
-
-    pool = LokyPool(workers, env=dict(WORKER_ENV), initializer=start_worker, initargs=(os.getpid(),))
-    return pool, (BrokenProcessPool, ShutdownExecutorError)  # the second: the workers were killed by kill()
-
-
-def relay(inner: Future[T], name: str, deaths: tuple[type[BaseException], ...]) -> Future[T]:
-    """A future that follows `inner`, with any of `deaths` turned into `WorkerDied(name)`."""
-    outer: Future[T] = Future()
-
-    def follow(done: Future[T]) -> None:
-        if done.cancelled():
-            outer.cancel()
-        if not outer.set_running_or_notify_cancel():
-            return
-        error = done.exception()
-        if error is None:
-            outer.set_result(done.result())
-        elif isinstance(error, deaths):
-            died = WorkerDied(name)
-            died.__cause__ = error
-            outer.set_exception(died)
-        else:
-            outer.set_exception(error)
-
-    outer.add_done_callback(lambda future: inner.cancel() if future.cancelled() else None)
-    inner.add_done_callback(follow)
-    return outer
+def _raised(answer: Answer) -> BaseException:
+    """The exception of a task, with its traceback as the cause; as text if it cannot be unpickled."""
+    remote = RuntimeError(f"in the worker:\n{answer.text}")
+    try:
+        error: BaseException = pickle.loads(answer.body)
+    except Exception:  # noqa: BLE001 - an exception of the task's own class may fail in any way
+        return remote
+    error.__cause__ = remote
+    return error
 
 
 def _describe(fn: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object]) -> str:
@@ -315,4 +269,6 @@ def make_executor(spec: str) -> NamedExecutor:
         from echelon.runtime.dask_executor import DaskExecutor
 
         return DaskExecutor(parsed.address, parsed.local_workers())
-    return ProcessExecutor(parsed.kind, parsed.local_workers())
+    from echelon.runtime.pool import PoolExecutor
+
+    return PoolExecutor(parsed.local_workers())

@@ -1,4 +1,4 @@
-"""Files that are whole or not there: written beside, synced, then renamed.
+"""Files that are whole or not there: written beside, synced, then renamed; and one lock for those with one writer.
 
 After `kill -9` or a power cut there is the old file or the new one, never half of one.
 """
@@ -7,10 +7,15 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import os
 import secrets
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+logger = logging.getLogger("echelon.files")
 
 TEMPORARY = ".tmp-"
 """Names with this prefix are unfinished; whoever finds one after a crash may delete it."""
@@ -62,8 +67,43 @@ def write_synced(path: Path, data: bytes) -> None:
 
 def sync_directory(path: Path) -> None:
     """Wait until the names in a directory are on the disk."""
+    if sys.platform == "win32":
+        return  # where a directory cannot be opened
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+class LockedError(RuntimeError):
+    """Another process holds the lock."""
+
+    def __init__(self, path: Path, pid: str) -> None:
+        super().__init__(f"{path} is locked by another process (pid {pid})")
+        self.pid = pid
+
+
+@contextlib.contextmanager
+def locked(path: Path, *, waiting: str | None) -> Iterator[None]:
+    """Hold the lock file `path`; it is free again when its process ends, however that happens.
+
+    If another process has it: log `waiting` and wait, or raise `LockedError` if there is no such message.
+    """
+    from filelock import FileLock, Timeout  # here: it imports asyncio
+
+    lock = FileLock(path)
+    holder = path.with_name(f"{path.name}.pid")  # beside it: on Windows a locked file cannot be read
+    try:
+        lock.acquire(blocking=False)
+    except Timeout as error:
+        if waiting is None:
+            raise LockedError(path, holder.read_text() if holder.exists() else "unknown") from error
+        logger.info(waiting)
+        lock.acquire()
+    try:
+        holder.write_text(str(os.getpid()))
+        yield
+    finally:
+        holder.unlink(missing_ok=True)
+        lock.release()

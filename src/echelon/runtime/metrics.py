@@ -1,7 +1,6 @@
 """What a run measured: one line of JSON a value, TensorBoard, and a line on the console each step.
 
     with MetricsWriter(run.path) as metrics:
-        with metrics.phase("collect"): ...
         metrics.record("loss/policy", 0.31, step=12)
 
 `metrics.jsonl` is the truth: `{"step": 12, "name": "loss/policy", "value": 0.31}`. NaN and infinities are
@@ -16,9 +15,7 @@ import json
 import logging
 import math
 import os
-import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -29,8 +26,6 @@ import numpy as np
 from echelon.runtime.files import write_atomic
 
 logger = logging.getLogger("echelon.metrics")
-
-PHASE_PREFIX = "time/"
 
 
 @dataclass(frozen=True)
@@ -57,12 +52,7 @@ class MetricsWriter:
     ) -> None:
         self.path = Path(run_dir) / "metrics.jsonl"
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        kept = _repair(self.path, resume_step)
-        self._phases = {
-            line["name"].removeprefix(PHASE_PREFIX): _to_float(line["value"])
-            for line in kept
-            if line["name"].startswith(PHASE_PREFIX)
-        }
+        _repair(self.path, resume_step)
         self._file = open(self.path, "a", encoding="utf-8")  # noqa: SIM115 - closed by close()
         self._board = _board(Path(run_dir) / "tb", resume_step) if tensorboard else None
         self._step: int | None = None
@@ -86,20 +76,6 @@ class MetricsWriter:
         """Note several values of one step."""
         for name, value in values.items():
             self.record(name, value, step)
-
-    @contextmanager
-    def phase(self, name: str) -> Iterator[None]:
-        """Add the block's time to the phase's total. A phase inside another counts in both."""
-        started = time.perf_counter()
-        try:
-            yield
-        finally:
-            self._phases[name] = self._phases.get(name, 0.0) + time.perf_counter() - started
-
-    def record_phases(self, step: int) -> None:
-        """Note the total seconds of each phase so far, over resumes too, as `time/<phase>`."""
-        for name, seconds in self._phases.items():
-            self.record(PHASE_PREFIX + name, seconds, step)
 
     def close(self) -> None:
         """Finish the files. Safe to call twice."""
@@ -131,7 +107,7 @@ def read_metrics(path: str | os.PathLike[str]) -> dict[str, Series]:
     for line in lines:
         steps, values = columns.setdefault(line["name"], ([], []))
         steps.append(line["step"])
-        values.append(_to_float(line["value"]))
+        values.append(float(line["value"]))  # Python reads the three names too
     return {
         name: Series(np.asarray(steps, dtype=np.int64), np.asarray(values, dtype=np.float64))
         for name, (steps, values) in columns.items()
@@ -169,15 +145,14 @@ def _parse(path: Path) -> tuple[list[dict[str, Any]], bool]:
     return lines, rest == b""
 
 
-def _repair(path: Path, resume_step: int | None) -> list[dict[str, Any]]:
-    """Drop a half-written last line and what lies beyond `resume_step`; return what stays."""
+def _repair(path: Path, resume_step: int | None) -> None:
+    """Drop a half-written last line and what lies beyond `resume_step`."""
     if not path.exists():
-        return []
+        return
     lines, whole = _parse(path)
     kept = [line for line in lines if resume_step is None or line["step"] <= resume_step]
     if not whole or len(kept) < len(lines):
         write_atomic(path, "".join(json.dumps(line) + "\n" for line in kept).encode())
-    return kept
 
 
 def _board(folder: Path, resume_step: int | None) -> Any:
@@ -194,7 +169,3 @@ def _to_json(value: float) -> float | str:
     if math.isfinite(value):
         return value
     return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-
-
-def _to_float(value: float | str) -> float:
-    return float(value)  # Python reads the three names too

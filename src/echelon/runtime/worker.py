@@ -1,17 +1,24 @@
-"""The inside of a worker process: its environment, and its way of dying with its parent.
+"""The inside of a worker process: its environment, and its loop of tasks.
 
 Worlds depend on string hashing, so every worker has the same hash seed; and each worker is one
-of many on the machine, so its numerical libraries get one thread.
+of many on the machine, so its numerical libraries get one thread. A worker knows nothing of time
+limits: its parent keeps them (see `pool`).
 """
 
 from __future__ import annotations
 
+import faulthandler
 import os
+import pickle
 import signal
+import sys
 import threading
-import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+import traceback
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from queue import SimpleQueue
+from typing import Literal
 
 WORKER_ENV: Mapping[str, str] = {
     "OMP_NUM_THREADS": "1",
@@ -21,19 +28,68 @@ WORKER_ENV: Mapping[str, str] = {
 }
 """What every worker process finds in its environment before it imports anything."""
 
-_environment_lock = threading.RLock()
+CAN_TELL_WHERE = hasattr(faulthandler, "register")
+"""True where a signal makes a process write its stack and end (POSIX)."""
 
 
-@contextmanager
-def environment(values: Mapping[str, str]) -> Iterator[None]:
-    """Give `values` to the processes started inside the block; afterwards everything is as before."""
-    with _environment_lock:
-        before = {name: os.environ.get(name) for name in values}
-        os.environ.update(values)
+@dataclass(frozen=True)
+class Answer:
+    """What became of a task."""
+
+    kind: Literal["ok", "error", "late", "died"]
+    text: str = ""
+    """The traceback of an error, or which limit a late task exceeded."""
+    body: bytes = b""
+    """The pickled value or exception, or the stack of a late task."""
+
+
+def serve(connection: Connection, stacks: Connection) -> None:
+    """Run the tasks that arrive until the parent closes the connection or dies."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's business
+    if CAN_TELL_WHERE:
+        faulthandler.register(signal.SIGUSR1, stacks.fileno(), all_threads=False, chain=True)  # chain: then end
+    payloads: SimpleQueue[bytes] = SimpleQueue()
+    threading.Thread(target=_receive, args=(connection, payloads), name="receiver", daemon=True).start()
+    while True:
+        answer = perform(payloads.get(), lambda: connection.send_bytes(b"begun"))
+        connection.send_bytes(pickle.dumps((answer.kind, answer.text)))
+        connection.send_bytes(answer.body)
+
+
+def _receive(connection: Connection, payloads: SimpleQueue[bytes]) -> None:
+    # In a thread, so that the end of the parent is noticed in the middle of a task too: after `kill -9` a worker
+    # would otherwise finish a world whose directory a resumed run may already be writing.
+    try:
+        while True:
+            payloads.put(connection.recv_bytes())
+    except (EOFError, OSError):
+        os._exit(0)
+
+
+def perform(payload: bytes, begun: Callable[[], None]) -> Answer:
+    """Run a pickled `(fn, args, kwargs)`; `begun` is called when it is unpickled and its modules are imported."""
+    import cloudpickle
+
+    try:
         try:
-            yield
+            fn, args, kwargs = pickle.loads(payload)  # from our own parent, never from a file
         finally:
-            restore(before)
+            begun()
+        return Answer("ok", body=cloudpickle.dumps(fn(*args, **kwargs)))
+    except BaseException as error:  # noqa: BLE001 - whatever it raised, the caller gets it
+        return Answer("error", traceback.format_exc(), _pickled(error))
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+
+
+def _pickled(error: BaseException) -> bytes:
+    import cloudpickle
+
+    try:
+        return bytes(cloudpickle.dumps(error))
+    except Exception:  # noqa: BLE001 - an exception may hold anything; its traceback is sent in any case
+        return b""
 
 
 def restore(before: Mapping[str, str | None]) -> None:
@@ -43,21 +99,3 @@ def restore(before: Mapping[str, str | None]) -> None:
             os.environ.pop(name, None)
         else:
             os.environ[name] = value
-
-
-def start_worker(parent: int) -> None:
-    """Initialise a pool worker: Ctrl-C is the parent's business, and a worker without a parent ends."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end_with, args=(parent,), name="parent-watch", daemon=True).start()
-
-
-def _end_with(parent: int) -> None:
-    # After `kill -9` of the parent a pool worker would wait for work for ever, and meanwhile
-    # finish a task whose directory a resumed run may already be writing.
-    while os.getppid() == parent:
-        time.sleep(0.5)
-    os._exit(1)
-
-
-def nothing() -> None:
-    """The task that shows that a worker is up."""
