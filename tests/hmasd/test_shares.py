@@ -12,6 +12,7 @@ from echelon.hmasd.shares import LocalShares, RemoteShares
 from echelon.onpolicy.batch import Array
 from echelon.runtime.executors import NamedExecutor, make_executor
 from tests.hmasd.small import SKY, small
+from tests.rounding import assert_equal_but_for_rounding
 
 CONFIG = small(SKY, collectors=2)
 
@@ -53,6 +54,6 @@ def test_groups_together_are_the_worlds_of_one_group() -> None:
     assert isinstance(one, LocalShares)
     assert isinstance(two, LocalShares)
     first, second = (worlds.collect(0, 80)["discoverer"] for worlds in (one, two))
-    np.testing.assert_allclose(first.observation["state"], second.observation["state"], atol=1e-5)
-    np.testing.assert_allclose(first.log_prob, second.log_prob, atol=1e-4)
+    assert_equal_but_for_rounding(first.observation["state"], second.observation["state"])
+    assert_equal_but_for_rounding(first.log_prob, second.log_prob)
     assert one.episodes.lengths.tolist() == two.episodes.lengths.tolist()

@@ -26,6 +26,7 @@ from echelon.hrl_xf.schema import DayState, Issues, Offer, Role
 from tests.hrl_xf.agent_cases import AcceptingExecutor, actions
 from tests.hrl_xf.day_examples import a_day, days, same_bits
 from tests.hrl_xf.l3_examples import wild
+from tests.rounding import assert_equal_but_for_rounding
 
 LAYER = L1SafetyLayer()
 L3 = wild(TemporalDecisionTransformer(), 7, 0.2)
@@ -229,7 +230,7 @@ def test_the_history_is_what_was_really_said() -> None:
     assert play.last_call is not None
     rows = torch.tensor([0])
     expected = L3.states(tokens, torch.ones(1, 5, dtype=torch.bool), rows, torch.tensor([5]))
-    assert torch.allclose(play._states([play.threads["x"]]), expected, atol=1e-5)
+    assert_equal_but_for_rounding(play._states([play.threads["x"]]), expected)
     assert play.last_call.situation.own.tolist() == [[3, 31, 1]]
     assert play.last_call.situation.seen.tolist() == [[6, 29, 3]]
 
