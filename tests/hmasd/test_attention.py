@@ -10,6 +10,8 @@ from echelon.hmasd.attention import Attention, DecoderBlock, DecoderSteps, later
 from echelon.onpolicy.gradients import Gradients
 from tests.rounding import assert_equal_but_for_rounding
 
+pytestmark = pytest.mark.numeric
+
 
 def test_token_by_token_is_the_causal_pass() -> None:
     torch.manual_seed(0)

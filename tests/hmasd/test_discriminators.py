@@ -18,6 +18,8 @@ from echelon.onpolicy.gradients import Gradients
 from tests.hmasd.small import make, small
 from tests.rounding import assert_equal_but_for_rounding
 
+pytestmark = pytest.mark.numeric
+
 
 def with_round(**changes: Any) -> tuple[Discriminators, RolloutBatch]:
     agent, collector = make(small(**changes))

@@ -14,6 +14,8 @@ from echelon.hmasd.sizes import Sizes
 from echelon.onpolicy.chunks import Chunks
 from tests.rounding import assert_equal_but_for_rounding
 
+pytestmark = pytest.mark.numeric
+
 SIZES = Sizes(
     agents=3, obs=5, state=4, actions=2, continuous=False, team_skills=3, agent_skills=4, hidden=16, encoder_layers=2,
     decoder_layers=2, heads=4, recurrent=True, critic_sees_skills=False, state_noise=False,

@@ -17,6 +17,8 @@ from echelon.onpolicy.chunks import cut
 from tests.hmasd.small import SKY, SMALL, make, small
 from tests.rounding import assert_equal_but_for_rounding
 
+pytestmark = pytest.mark.numeric
+
 LEVELS = (COORDINATOR, DISCOVERER)
 
 

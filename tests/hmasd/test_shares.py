@@ -14,6 +14,8 @@ from echelon.runtime.executors import NamedExecutor, make_executor
 from tests.hmasd.small import SKY, small
 from tests.rounding import assert_equal_but_for_rounding
 
+pytestmark = pytest.mark.numeric
+
 CONFIG = small(SKY, collectors=2)
 
 

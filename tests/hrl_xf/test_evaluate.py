@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
 from echelon.hrl_xf.evaluate import lines, run
 from echelon.hrl_xf.l2_manager import load_l2
@@ -16,16 +15,14 @@ from echelon.hrl_xf.options import EvaluateOptions, TrainOptions
 from echelon.hrl_xf.train_command import run as train
 from tests.hrl_xf.log_examples import LOGS
 
-torch.set_num_threads(1)
-
 
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def trained(cache: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """All the worlds train: what is tested is that figures and controls are right, not that so few worlds suffice."""
     folder = tmp_path_factory.mktemp("run")
     shared: dict[str, Any] = {
         "data_dir": LOGS,
-        "cache_dir": tmp_path_factory.mktemp("cache"),
+        "cache_dir": cache,
         "num_workers": 1,
         "quiet": True,
     }

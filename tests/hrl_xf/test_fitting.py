@@ -18,7 +18,8 @@ from echelon.hrl_xf.fitting import checkpoint_path, fit, history_of
 from echelon.hrl_xf.layer_files import Layer
 from echelon.runtime.checkpoint import CheckpointError, best, latest, load_checkpoint
 
-torch.set_num_threads(1)
+pytestmark = pytest.mark.numeric
+
 SETTINGS = FitSettings(epochs=4, batch_size=8, lr=1e-2, seed=3, warmup_steps=5)
 
 

@@ -16,7 +16,7 @@ from echelon.hrl_xf.state_builder import StateBuilder
 from tests.hrl_xf.day_examples import a_day, commitments
 from tests.rounding import assert_equal_but_for_rounding
 
-torch.set_num_threads(1)
+pytestmark = pytest.mark.numeric
 
 
 def wild(layer: HorizonManagerPPO, seed: int) -> HorizonManagerPPO:

@@ -5,19 +5,20 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from echelon.hrl_xf.l3_executor import TemporalDecisionTransformer
 from echelon.hrl_xf.l3_history import HistoryCache
 from tests.hrl_xf.l3_examples import tokens, wild
+from tests.laws import examples
 from tests.rounding import assert_equal_but_for_rounding
 
-torch.set_num_threads(1)
+pytestmark = pytest.mark.numeric
 
 
-@settings(max_examples=20, deadline=None)
+@examples(20)
 @given(st.integers(1, 6), st.integers(0, 6), st.integers(0, 2**31))
 def test_padding_changes_nothing_and_later_offers_change_nothing_earlier(L: int, more: int, seed: int) -> None:
     rng = np.random.default_rng(seed)

@@ -21,7 +21,7 @@ from tests.hrl_xf.l3_examples import played, wild
 from tests.hrl_xf.log_examples import PENGUIN_FIRST, PENGUIN_MIDDLE, RANDOM
 from tests.rounding import assert_equal_but_for_rounding
 
-torch.set_num_threads(1)
+pytestmark = pytest.mark.numeric
 
 
 def decisions() -> Situation:

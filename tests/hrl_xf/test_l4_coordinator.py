@@ -5,15 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from echelon.hrl_xf.l4_coordinator import GlobalCoordinator, HeuristicCoordinator, distill_loss
 from echelon.hrl_xf.l4_features import teacher_alpha
+from tests.laws import examples
 from tests.rounding import assert_equal_but_for_rounding
 
-torch.set_num_threads(1)
+pytestmark = pytest.mark.numeric
 
 
 def a_set(rng: np.random.Generator, K: int, S: int = 2) -> dict[str, Any]:
@@ -35,7 +37,7 @@ def layer(seed: int = 0) -> GlobalCoordinator:
     return made.eval()
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(st.integers(1, 20), st.integers(0, 2**31))
 def test_one_set_in_play_has_the_alpha_of_the_network(K: int, seed: int) -> None:
     """`alpha` of a single whole set is computed in numpy, `forward` in torch."""
@@ -58,7 +60,7 @@ def test_weights_that_are_no_numbers_give_alpha_that_is_none() -> None:
     assert np.isnan(made.alpha(**a_set(np.random.default_rng(0), 3, 1))).all()
 
 
-@settings(max_examples=20, deadline=None)
+@examples(20)
 @given(st.integers(1, 8), st.integers(0, 2**31))
 def test_permuted_threads_have_permuted_alpha(K: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -70,7 +72,7 @@ def test_permuted_threads_have_permuted_alpha(K: int, seed: int) -> None:
         assert_equal_but_for_rounding(coordinator.alpha(**other), coordinator.alpha(**one)[:, order])
 
 
-@settings(max_examples=20, deadline=None)
+@examples(20)
 @given(st.integers(1, 6), st.integers(1, 5), st.integers(0, 2**31))
 def test_padding_changes_nothing_whatever_stands_in_it(K: int, more: int, seed: int) -> None:
     rng = np.random.default_rng(seed)

@@ -6,11 +6,14 @@ import copy
 import gc
 
 import numpy as np
+import pytest
 import torch
 from torch import nn
 
 from echelon.hrl_xf.layer_arrays import LayerNorm, Linear, MadeOnce, array_of, log_softmax, relu
 from tests.rounding import assert_equal_but_for_rounding
+
+pytestmark = pytest.mark.numeric
 
 
 def test_they_are_torchs_own_functions() -> None:

@@ -33,6 +33,8 @@ from tests.hrl_xf.day_examples import same_bits
 from tests.hrl_xf.l3_examples import wild
 from tests.rounding import assert_equal_but_for_rounding
 
+pytestmark = pytest.mark.numeric
+
 Key = tuple[str, int, int]
 """agent, day, call of the day"""
 

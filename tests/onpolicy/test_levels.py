@@ -27,6 +27,8 @@ from echelon.onpolicy.ppo import PPOLearner
 from echelon.onpolicy.recurrent import run_gru
 from tests.rounding import assert_equal_but_for_rounding
 
+pytestmark = pytest.mark.numeric
+
 AGENTS, SKILLS, WIDTH, HIDDEN, EVERY, SLOTS, WORLDS = 2, 3, 4, 8, 3, 10, 5
 PARTS = ("team", *(f"agent{i}" for i in range(AGENTS)))
 

@@ -12,6 +12,8 @@ from torch import nn
 from echelon.onpolicy.aligned import ALIGNMENT, as_tensor
 from echelon.onpolicy.optimizer import JointAdam, check_optimizers, clip_gradients
 
+pytestmark = pytest.mark.numeric
+
 
 def _check(module: nn.Module, *optimizers: JointAdam) -> None:
     check_optimizers(dict(module.named_parameters()), optimizers)

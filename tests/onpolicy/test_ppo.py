@@ -19,6 +19,8 @@ from echelon.onpolicy.ppo import PPOLearner
 from tests.onpolicy.toys import FeedForward, MatrixGame, Recall, Recurrent, ToyWorlds
 from tests.rounding import assert_equal_but_for_rounding
 
+pytestmark = pytest.mark.numeric
+
 Net = FeedForward | Recurrent
 
 

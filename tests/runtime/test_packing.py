@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from echelon.runtime.packing import pack, unpack
+from tests.laws import examples
 
 LEAVES = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5)
 TREES = st.recursive(
@@ -37,7 +38,7 @@ def around(tree: Any) -> Any:
 
 
 @given(TREES)
-@settings(max_examples=60)
+@examples(60)
 def test_plain_values_come_back_with_their_types(tree: Any) -> None:
     back = around(tree)
     assert back == tree
