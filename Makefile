@@ -6,7 +6,10 @@ STAMP := $(VENV)/.setup-stamp
 # Worlds depend on the hash seed; every command of ours runs with the same one.
 export PYTHONHASHSEED := 0
 
-.PHONY: help setup demo test test-all check bench clean
+# Two processes, each with its half of the tests; whoever is done first takes over from the other.
+PYTEST := $(BIN)/pytest -q -n 2 --dist worksteal
+
+.PHONY: help setup demo test test-portable test-all check bench clean
 
 help: ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -32,10 +35,15 @@ check: setup ## ruff, ruff format, mypy --strict, import-linter, deptry
 	$(BIN)/deptry tests benchmarks -e '\.venv' --ignore DEP002,DEP004 # these may import the dev extra, and need not all
 
 test: check ## the checks and the default tests
-	$(BIN)/pytest -q
+	$(PYTEST) --durations=20
 
-test-all: check ## the slow tests too
-	$(BIN)/pytest -q -m "slow or not slow"
+test-portable: setup ## the numeric tests again, as other processors would compute them
+	ATEN_CPU_CAPABILITY=default $(PYTEST) -m "numeric and not slow"
+	MKL_ENABLE_INSTRUCTIONS=SSE4_2 $(PYTEST) -m "numeric and not slow"
+	MKL_ENABLE_INSTRUCTIONS=AVX2 $(PYTEST) -m "numeric and not slow"
+
+test-all: check test-portable ## the slow tests too, and laws with many random examples
+	$(PYTEST) -m "slow or not slow" --hypothesis-profile many --durations=20
 
 bench: setup ## every benchmark, ours beside the stock tool
 	for b in benchmarks/bench_*.py; do $(BIN)/python $$b || exit 1; done

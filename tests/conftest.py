@@ -1,11 +1,32 @@
-"""What every test relies on."""
+"""What every test relies on: one torch thread, profiles of Hypothesis, time limits, logging as it was."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+import torch
+from hypothesis import settings
+
+from tests.laws import MANY, REPEATABLE
+
+torch.set_num_threads(1)  # a second one makes small networks slower, and results must not depend on the machine
+settings.register_profile(REPEATABLE, max_examples=100, derandomize=True, deadline=None)
+settings.register_profile(MANY, max_examples=2000, deadline=None, print_blob=True)
+settings.load_profile(REPEATABLE)  # `pytest --hypothesis-profile many` loads the other one afterwards
+
+SLOW_LIMIT = 1800.0
+"""Seconds for a test that is marked slow, or that looks at many more examples."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Only long tests may take longer than the limit of pyproject.toml."""
+    many = settings.get_current_profile_name() == MANY
+    for item in items:
+        if item.get_closest_marker("slow") or (many and item.get_closest_marker("hypothesis")):
+            item.add_marker(pytest.mark.timeout(SLOW_LIMIT))
 
 
 @pytest.fixture(autouse=True)
@@ -16,3 +37,9 @@ def logging_as_before() -> Iterator[None]:
     yield
     logger.handlers, logger.propagate = handlers, propagate
     logger.setLevel(level)
+
+
+@pytest.fixture(scope="session")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder in which parsed logs are kept for all tests of this process."""
+    return tmp_path_factory.mktemp("cache")

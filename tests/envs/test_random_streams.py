@@ -2,10 +2,13 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.laws import examples
 
 from echelon.envs.random_streams import WorldStreams, episode_seed, world_seeds
+
+pytestmark = pytest.mark.numeric
 
 
 def test_bits_are_splitmix64s() -> None:
@@ -17,7 +20,7 @@ def test_bits_are_splitmix64s() -> None:
 
 
 @given(st.lists(st.integers(0, 2**63 - 1), min_size=2, max_size=6), st.integers(1, 7), st.integers(1, 7))
-@settings(max_examples=30, deadline=None)
+@examples(30)
 def test_a_world_draws_the_same_in_any_company(seeds: list[int], first: int, second: int) -> None:
     together = WorldStreams(seeds)
     a, b = together.uniform(slice(None), first), together.normal(slice(None), second)

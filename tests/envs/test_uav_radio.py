@@ -5,11 +5,14 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.laws import examples
 
 from echelon.envs import uav_radio as radio
 from echelon.envs.uav_config import Channel
+
+pytestmark = pytest.mark.numeric
 
 
 def dbm(milliwatts: float) -> float:
@@ -80,7 +83,7 @@ def plain_greedy(ratio: np.ndarray, min_sinr: float, capacity: int) -> list[int]
 
 
 @given(st.integers(0, 2**32), st.integers(1, 5), st.integers(1, 12), st.integers(1, 4), st.floats(0.05, 3.0))
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_greedy_equals_the_plain_loop_and_the_fast_path(seed: int, n: int, m: int, capacity: int, low: float) -> None:
     power = np.random.default_rng(seed).lognormal(0.0, 2.0, (3, n, m))
     ratio = radio.sinr(power, 0.1)
@@ -129,7 +132,7 @@ def test_a_short_slow_route_beats_a_long_fast_one_and_the_widest_wins_among_equa
 
 
 @given(st.integers(0, 2**32), st.integers(3, 5))
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_routes_equal_a_search_of_all_paths(seed: int, max_hops: int) -> None:
     rng = np.random.default_rng(seed)
     n = 5

@@ -17,6 +17,8 @@ from echelon.hmasd.config import HMASDConfig
 from echelon.runtime.checkpoint import save_checkpoint
 from tests.hmasd.small import SKY, SMALL, make, small
 
+pytestmark = pytest.mark.numeric
+
 
 def saved(agent: HMASDAgent, folder: Path) -> Path:
     return save_checkpoint(folder, "one", tensors={"agent": agent.state_dict()}, state={}, config=agent.header())

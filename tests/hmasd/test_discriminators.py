@@ -16,6 +16,9 @@ from echelon.onpolicy.batch import RolloutBatch
 from echelon.onpolicy.chain import Chain
 from echelon.onpolicy.gradients import Gradients
 from tests.hmasd.small import make, small
+from tests.rounding import assert_equal_but_for_rounding
+
+pytestmark = pytest.mark.numeric
 
 
 def with_round(**changes: Any) -> tuple[Discriminators, RolloutBatch]:
@@ -50,7 +53,7 @@ def test_a_blind_guess_earns_nothing_with_the_baseline_and_pays_without() -> Non
             assert isinstance(last, nn.Linear)
             nn.init.zeros_(last.weight)
             nn.init.zeros_(last.bias)
-        np.testing.assert_allclose(both.rewards(batch).total, expected, atol=1e-6)
+        assert_equal_but_for_rounding(both.rewards(batch).total, expected)
 
 
 def test_agents_that_do_not_act_earn_nothing_and_teach_nothing() -> None:

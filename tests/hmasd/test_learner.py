@@ -12,6 +12,8 @@ from echelon.hmasd.rollout import COORDINATOR, DISCOVERER
 from echelon.onpolicy.batch import VersionError
 from tests.hmasd.small import SKY, SMALL, make, small
 
+pytestmark = pytest.mark.numeric
+
 
 @pytest.mark.parametrize(
     "config",

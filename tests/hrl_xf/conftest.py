@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from scml.std import SCML2024StdWorld
 
+from echelon.hrl_xf.data_pipeline import open_tournament
 from echelon.hrl_xf.roster import agent_class
+from echelon.hrl_xf.tournament_data import TournamentData
+from tests.hrl_xf.log_examples import LOGS
 
 World = Any
 MakeWorld = Callable[..., World]
@@ -48,6 +52,12 @@ def stock_world(
 @pytest.fixture
 def make_world() -> MakeWorld:
     return stock_world
+
+
+@pytest.fixture
+def data(cache: Path) -> TournamentData:
+    """The stored logs of Penguin, parsed once; opened for each test, since training writes goals into it."""
+    return open_tournament(LOGS, "PenguinAgent", 1, cache_dir=cache, quiet=True)
 
 
 def contracts_of(world: World) -> list[tuple[Any, ...]]:

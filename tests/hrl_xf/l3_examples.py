@@ -88,3 +88,9 @@ def played(path: Path, layer: L1SafetyLayer) -> Played:
     )
     expert = [ANSWERS.index(d.answer) for d in said]
     return Played(situation, out, layer.answer(out, offers, on_table), offers, on_table, expert)
+
+
+def small_l3() -> TemporalDecisionTransformer:
+    """A layer that learns fast, the same each time."""
+    torch.manual_seed(0)
+    return TemporalDecisionTransformer(width=16, heads=2, layers=1, hidden=32)

@@ -11,24 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from echelon.hrl_xf.batches import L2Source, L3Source, alphas_of, shuffled
-from echelon.hrl_xf.data_pipeline import l4_of, macro_of, micro_of, open_tournament
-from echelon.hrl_xf.l3_executor import TemporalDecisionTransformer
+from echelon.hrl_xf.data_pipeline import l4_of, macro_of, micro_of
 from echelon.hrl_xf.l4_features import teacher_alpha
 from echelon.hrl_xf.learning import l3_loss
 from echelon.hrl_xf.tournament_data import TournamentData
-from tests.hrl_xf.log_examples import LOGS
+from tests.hrl_xf.l3_examples import small_l3
 
-torch.set_num_threads(1)
-
-
-@pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> TournamentData:
-    return open_tournament(LOGS, "PenguinAgent", 1, cache_dir=tmp_path_factory.mktemp("cache"), quiet=True)
-
-
-def small_l3() -> TemporalDecisionTransformer:
-    torch.manual_seed(0)
-    return TemporalDecisionTransformer(width=16, heads=2, layers=1, hidden=32)
+pytestmark = pytest.mark.numeric
 
 
 def test_the_sources_give_what_the_data_say(data: TournamentData, monkeypatch: pytest.MonkeyPatch) -> None:

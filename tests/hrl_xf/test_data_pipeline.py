@@ -23,6 +23,7 @@ from echelon.hrl_xf.split import SPLITS, WorldSplit
 from echelon.hrl_xf.tournament_data import TournamentData
 from tests.hrl_xf.day_examples import same_bits
 from tests.hrl_xf.log_examples import LOGS, PENGUIN_FIRST, plain_logging, put, text_of
+from tests.laws import examples
 
 
 def test_the_guides_snippet_runs(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -160,7 +161,7 @@ def test_random_agents_have_no_sets_to_coordinate(logs: tuple[Path, Path]) -> No
 # -- fuzzing: whatever the bytes, a named error or sound samples --
 
 TEXT = text_of(PENGUIN_FIRST)
-FUZZ = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+FUZZ = settings(examples(150), suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def assert_sound(folder: Path, content: bytes) -> bool:

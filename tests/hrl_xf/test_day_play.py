@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 import pytest
 import torch
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from echelon.hrl_xf.agent_layers import plain_layers
@@ -26,6 +26,10 @@ from echelon.hrl_xf.schema import DayState, Issues, Offer, Role
 from tests.hrl_xf.agent_cases import AcceptingExecutor, actions
 from tests.hrl_xf.day_examples import a_day, days, same_bits
 from tests.hrl_xf.l3_examples import wild
+from tests.laws import examples
+from tests.rounding import assert_equal_but_for_rounding
+
+pytestmark = pytest.mark.numeric
 
 LAYER = L1SafetyLayer()
 L3 = wild(TemporalDecisionTransformer(), 7, 0.2)
@@ -58,7 +62,7 @@ def questions(draw: st.DrawFn, state: DayState, roles: dict[str, Role]) -> list[
     return asked
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(st.data())
 def test_answers_do_not_depend_on_the_order_of_threads_and_questions(data: st.DataObject) -> None:
     state = data.draw(days(healthy=True))
@@ -77,7 +81,7 @@ def test_answers_do_not_depend_on_the_order_of_threads_and_questions(data: st.Da
                     play.said(name, offer)
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(st.data())
 def test_other_names_give_the_same_answers_under_the_other_names(data: st.DataObject) -> None:
     """Nothing is in a name, unless two threads have the same α to the last digit."""
@@ -229,7 +233,7 @@ def test_the_history_is_what_was_really_said() -> None:
     assert play.last_call is not None
     rows = torch.tensor([0])
     expected = L3.states(tokens, torch.ones(1, 5, dtype=torch.bool), rows, torch.tensor([5]))
-    assert torch.allclose(play._states([play.threads["x"]]), expected, atol=1e-5)
+    assert_equal_but_for_rounding(play._states([play.threads["x"]]), expected)
     assert play.last_call.situation.own.tolist() == [[3, 31, 1]]
     assert play.last_call.situation.seen.tolist() == [[6, 29, 3]]
 
@@ -242,7 +246,7 @@ def test_the_other_threads_in_sight() -> None:
     assert play.last_call.situation.others.tolist() == [[1, 7, 1], [1, 5, 0], [0, 0, 0]]
 
 
-@settings(max_examples=20, deadline=None)
+@examples(20)
 @given(st.data())
 def test_the_view_of_l1_is_that_of_the_deals_so_far(data: st.DataObject) -> None:
     """It is kept from call to call, and made anew with each deal."""

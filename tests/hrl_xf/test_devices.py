@@ -23,13 +23,6 @@ from tests.hrl_xf.l3_examples import played, tokens, wild
 from tests.hrl_xf.log_examples import LOGS, PENGUIN_MIDDLE
 from tests.hrl_xf.other_device import NAME, OtherDevice, There
 
-torch.set_num_threads(1)
-
-
-@pytest.fixture(scope="module")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("cache")
-
 
 @pytest.fixture(scope="module")
 def runs(cache: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 from echelon.hrl_xf.batches import L3Source, alphas_of
 from echelon.hrl_xf.data_pipeline import micro_of, open_tournament
@@ -23,16 +22,14 @@ from echelon.hrl_xf.options import EvaluateOptions, TrainOptions
 from echelon.hrl_xf.train_command import run as train
 from tests.hrl_xf.log_examples import LOGS
 
-torch.set_num_threads(1)
-
 
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def trained(cache: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """All the worlds train: what is tested is that figures and controls are right, not that so few worlds suffice."""
     folder = tmp_path_factory.mktemp("run")
     shared: dict[str, Any] = {
         "data_dir": LOGS,
-        "cache_dir": tmp_path_factory.mktemp("cache"),
+        "cache_dir": cache,
         "num_workers": 1,
         "quiet": True,
     }

@@ -19,7 +19,8 @@ from echelon.hrl_xf.layer_files import Layer
 from echelon.runtime.checkpoint import CheckpointError, latest, load_checkpoint
 from echelon.runtime.files import read_json
 
-torch.set_num_threads(1)
+pytestmark = pytest.mark.numeric
+
 SETTINGS = FitSettings(epochs=4, batch_size=8, lr=1e-2, seed=3, warmup_steps=5)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from echelon.hrl_xf.day_batch import Ledger, day_batch
@@ -26,6 +26,7 @@ from echelon.hrl_xf.schema import (
     Role,
 )
 from tests.hrl_xf.day_examples import a_day, days, deals, same_bits
+from tests.laws import examples
 
 Seen = tuple[Role, Offer, int, int]
 
@@ -227,7 +228,7 @@ def test_a_logs_day_is_what_partners_offered_and_what_the_agent_last_sent() -> N
 # -- whatever the days --
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(st.data())
 def test_labels_do_not_feel_their_neighbours_nor_the_order_of_offers(data: st.DataObject) -> None:
     records = []

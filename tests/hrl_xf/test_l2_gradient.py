@@ -9,7 +9,7 @@ from torch import Tensor
 from echelon.hrl_xf.l2_gradient import MaskedGoalLoss, QTransform, fits
 from echelon.hrl_xf.l2_manager import HorizonManagerPPO, goal_loss
 
-torch.set_num_threads(1)
+pytestmark = pytest.mark.numeric
 
 
 def inputs(n: int, horizon: int, seed: int = 0) -> tuple[Tensor, Tensor, Tensor]:

@@ -14,8 +14,9 @@ from echelon.hrl_xf.l2_manager import HeuristicManager, HorizonManagerPPO, _in_d
 from echelon.hrl_xf.layer_files import save_layer
 from echelon.hrl_xf.state_builder import StateBuilder
 from tests.hrl_xf.day_examples import a_day, commitments
+from tests.rounding import assert_equal_but_for_rounding
 
-torch.set_num_threads(1)
+pytestmark = pytest.mark.numeric
 
 
 def wild(layer: HorizonManagerPPO, seed: int) -> HorizonManagerPPO:
@@ -46,7 +47,7 @@ def test_windows_and_a_linear_are_a_convolution(length: int, stride: int) -> Non
     x, linear = torch.randn(5, length, 10), torch.nn.Linear(30, 7)
     weight = linear.weight.view(7, 3, 10).transpose(1, 2)  # (out, in, kernel)
     wanted = torch.nn.functional.conv1d(x.transpose(1, 2), weight, linear.bias, stride=stride, padding=1)
-    torch.testing.assert_close(linear(_windows(x, stride)), wanted.transpose(1, 2), rtol=1e-4, atol=1e-5)
+    assert_equal_but_for_rounding(linear(_windows(x, stride)), wanted.transpose(1, 2))
 
 
 def test_prices_are_ratios_inside_and_currency_outside() -> None:
@@ -104,7 +105,7 @@ def test_a_goal_does_not_feel_the_days_beside_it() -> None:
     layer = HorizonManagerPPO()
     together = layer.goals_of_days(day_batch(days))
     alone = np.concatenate([layer.goals_of_days(day_batch([day])) for day in days])
-    np.testing.assert_allclose(together, alone, rtol=1e-4, atol=1e-5)
+    assert_equal_but_for_rounding(together, alone)
 
 
 @pytest.mark.parametrize("options", [{}, {"in_days": True}, {"stride": 1, "channels": (4, 7)}, {"horizon": 2}])
@@ -121,7 +122,7 @@ def test_one_dawn_in_play_has_the_goal_of_the_network(options: dict[str, Any]) -
             x += [torch.ones(1, 2), 40 * torch.rand(1, 2, generator=generator)]
             found = layer.predict_goals(*(a.numpy() for a in x[:3]), spot=x[3].numpy())
             assert found.dtype == np.float32
-            np.testing.assert_allclose(found, layer(*x).goal.numpy(), rtol=1e-4, atol=1e-4)
+            assert_equal_but_for_rounding(found, layer(*x).goal)
 
 
 def test_features_that_are_known_already_give_the_same_goal() -> None:

@@ -18,7 +18,8 @@ from echelon.hrl_xf.layer_files import save_layer
 from tests.hrl_xf.l3_examples import Played, played, tokens, wild
 from tests.hrl_xf.log_examples import PENGUIN_FIRST, PENGUIN_MIDDLE, RANDOM
 
-torch.set_num_threads(1)
+pytestmark = pytest.mark.numeric
+
 LAYER = L1SafetyLayer()
 
 

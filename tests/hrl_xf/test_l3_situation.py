@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 
 from echelon.hrl_xf.data_pipeline import open_tournament
 from echelon.hrl_xf.day_batch import Floats
@@ -18,7 +17,7 @@ from echelon.hrl_xf.samples import MicroDataset
 from tests.hrl_xf.l3_examples import played
 from tests.hrl_xf.log_examples import PENGUIN_FIRST, PENGUIN_MIDDLE, data_of, log_of
 
-torch.set_num_threads(1)
+pytestmark = pytest.mark.numeric
 
 
 @pytest.mark.parametrize("path", [PENGUIN_FIRST, PENGUIN_MIDDLE], ids=["first", "middle"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from echelon.hrl_xf.l4_features import (
@@ -15,6 +15,8 @@ from echelon.hrl_xf.l4_features import (
     thread_features,
     thread_priority,
 )
+
+pytestmark = pytest.mark.numeric
 
 
 def test_the_teachers_worked_example() -> None:
@@ -37,7 +39,6 @@ sets = st.lists(
 )
 
 
-@settings(deadline=None)
 @given(sets)
 def test_many_sets_at_once_are_each_set_alone(threads: list[list[tuple[int, float]]]) -> None:
     flat = [thread for group in threads for thread in group]
@@ -49,7 +50,6 @@ def test_many_sets_at_once_are_each_set_alone(threads: list[list[tuple[int, floa
     assert np.add.reduceat(together, np.cumsum(sizes) - sizes) == pytest.approx(np.ones(len(threads)))
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 40), st.floats(0.1, 3.0)), min_size=6, max_size=6), st.permutations(range(6)))
 def test_the_order_of_threads_does_not_matter(threads: list[tuple[int, float]], permutation: list[int]) -> None:
     days, priority = np.array([d for d, _ in threads]), np.array([p for _, p in threads])

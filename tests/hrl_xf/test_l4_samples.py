@@ -13,6 +13,8 @@ from echelon.hrl_xf.schema import DecisionEntry
 from tests.hrl_xf.day_examples import same_bits
 from tests.hrl_xf.log_examples import PENGUIN_FIRST, PENGUIN_MIDDLE, data_of, log_of
 
+pytestmark = pytest.mark.numeric
+
 PATHS = (PENGUIN_FIRST, PENGUIN_MIDDLE)
 
 

@@ -6,10 +6,14 @@ import copy
 import gc
 
 import numpy as np
+import pytest
 import torch
 from torch import nn
 
 from echelon.hrl_xf.layer_arrays import LayerNorm, Linear, MadeOnce, array_of, log_softmax, relu
+from tests.rounding import assert_equal_but_for_rounding
+
+pytestmark = pytest.mark.numeric
 
 
 def test_they_are_torchs_own_functions() -> None:
@@ -27,7 +31,7 @@ def test_they_are_torchs_own_functions() -> None:
             (relu(x.numpy().copy()), x.relu()),
         ):
             assert ours.dtype == np.float32
-            np.testing.assert_allclose(ours, theirs.numpy(), rtol=1e-5, atol=1e-6)
+            assert_equal_but_for_rounding(ours, theirs, x)
 
 
 def test_what_is_forbidden_stays_so_and_what_is_no_number_shows() -> None:

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from echelon.hrl_xf.batches import L3Batch, L3Rows, L3Source, in_order, shuffled, take
-from echelon.hrl_xf.data_pipeline import micro_of, open_tournament
+from echelon.hrl_xf.data_pipeline import micro_of
 from echelon.hrl_xf.day_batch import Ints
 from echelon.hrl_xf.fit_task import FitSettings, Task
 from echelon.hrl_xf.fitting import fit
@@ -21,20 +21,10 @@ from echelon.hrl_xf.l3_situation import Situation
 from echelon.hrl_xf.learning import l3_loss, weigh
 from echelon.hrl_xf.rewards import Advantages
 from echelon.hrl_xf.tournament_data import TournamentData
-from tests.hrl_xf.l3_examples import played, tokens
-from tests.hrl_xf.log_examples import LOGS, PENGUIN_MIDDLE
+from tests.hrl_xf.l3_examples import played, small_l3, tokens
+from tests.hrl_xf.log_examples import PENGUIN_MIDDLE
 
-torch.set_num_threads(1)
-
-
-@pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> TournamentData:
-    return open_tournament(LOGS, "PenguinAgent", 1, cache_dir=tmp_path_factory.mktemp("cache"), quiet=True)
-
-
-def small_l3() -> TemporalDecisionTransformer:
-    torch.manual_seed(0)
-    return TemporalDecisionTransformer(width=16, heads=2, layers=1, hidden=32)
+pytestmark = pytest.mark.numeric
 
 
 def test_a_batchs_loss_is_the_mean_over_its_decisions(data: TournamentData) -> None:

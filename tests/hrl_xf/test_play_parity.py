@@ -31,6 +31,9 @@ from echelon.hrl_xf.weight_files import BUNDLED, layer_in
 from tests.hrl_xf.agent_cases import Watched, log_of, ours, play, variant
 from tests.hrl_xf.day_examples import same_bits
 from tests.hrl_xf.l3_examples import wild
+from tests.rounding import assert_equal_but_for_rounding
+
+pytestmark = pytest.mark.numeric
 
 Key = tuple[str, int, int]
 """agent, day, call of the day"""
@@ -145,14 +148,14 @@ def test_l3_sees_in_play_what_it_is_trained_on(both: Both) -> None:
         i = call.decided.partners.index(partner)
         live = call.decided.situation
         where = f"{key} {partner}"
-        np.testing.assert_allclose(context_of(live)[i], context[row], rtol=0, atol=1e-6, err_msg=where)
+        assert_equal_but_for_rounding(context_of(live)[i], context[row], message=where)
         may = legal_of(live, "residual", Q_SIZE, P_SIZE)
         for f in fields(may):
             ours_, theirs = getattr(may, f.name)[i], getattr(legal, f.name)[row]
             if f.name == "most":  # what is beyond the horizon is not stored
                 ours_, theirs = ours_[may.day[i]], theirs[may.day[i]]
             assert torch.equal(ours_, theirs), f"{f.name} of {where}"
-        assert torch.allclose(call.states[i], states[row], rtol=0, atol=1e-5), where
+        assert_equal_but_for_rounding(call.states[i], states[row], message=where)
 
 
 def test_situations_are_equal_to_the_bit_but_for_alpha(both: Both) -> None:
@@ -168,7 +171,7 @@ def test_situations_are_equal_to_the_bit_but_for_alpha(both: Both) -> None:
         for f in fields(Situation):
             live, stored = getattr(call.decided.situation, f.name)[i], getattr(logged, f.name)[row]
             if f.name == "alpha":
-                assert live == pytest.approx(stored, abs=1e-6)
+                assert_equal_but_for_rounding(live, stored)
             elif f.name in ("safe", "open"):
                 assert live[reachable].tolist() == stored[reachable].tolist(), (f.name, key, partner)
             else:
@@ -190,7 +193,7 @@ def test_l4_sees_in_play_what_it_is_trained_on(both: Both) -> None:
         assert same_bits(call.thread_feat[place], b.thread_feat[0])
         assert same_bits(call.global_feat, b.global_feat[0])
         assert call.days[place].tolist() == b.days[0].tolist()
-        np.testing.assert_allclose(call.decided.alpha[place], b.alpha[0], rtol=0, atol=1e-6)
+        assert_equal_but_for_rounding(call.decided.alpha[place], b.alpha[0])
         compared += 1
     assert compared == len(both.live) > 30
 
@@ -206,6 +209,6 @@ def test_goals_of_a_trained_l2_are_those_of_the_data_set(tmp_path: Path) -> None
     _, micro = load_tournament_data(tmp_path, "Variant", 1, "l2", layer_in(BUNDLED, "l2"), quiet=True)
     b = micro.batch(np.arange(len(micro)))
     for row, ((agent_id, day, _), _) in enumerate(names_of(micro.data, micro.rows)):
-        np.testing.assert_allclose(goals[agent_id, day], b.goal[row], rtol=1e-5, atol=1e-4)
+        assert_equal_but_for_rounding(goals[agent_id, day], b.goal[row])
     assert len(goals) > 5
     assert np.abs(b.goal).max() > 1

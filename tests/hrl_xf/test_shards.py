@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from numpy.typing import NDArray
@@ -20,7 +20,6 @@ from tests.hrl_xf.day_examples import same_bits
 from tests.hrl_xf.log_examples import PENGUIN_FIRST, PENGUIN_MIDDLE, RANDOM, log_of
 
 
-@settings(deadline=None)
 @given(hnp.arrays(st.sampled_from([np.float64, np.float32, np.int64, np.bool_]), st.integers(0, 8)))
 def test_compact_keeps_every_bit(column: NDArray[Any]) -> None:
     narrow = compact(column)
@@ -84,7 +83,6 @@ def test_shards_read_one_by_one_are_the_shards_joined() -> None:
     assert apart.take("thread.day", thread) == apart.rows("day") - 1  # the last decision is of the last day
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 50), st.integers(0, 5)), max_size=8))
 def test_ranges_are_ranges(spans: list[tuple[int, int]]) -> None:
     first, count = np.array([a for a, _ in spans], np.int64), np.array([n for _, n in spans], np.int64)

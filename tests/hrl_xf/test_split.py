@@ -6,7 +6,7 @@ import logging
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from echelon.hrl_xf.split import SPLITS, WorldSplit, world_split
@@ -75,7 +75,6 @@ def test_a_damaged_file_says_what_to_do(tmp_path: Path) -> None:
         split_of(tmp_path, CONFIGS)
 
 
-@settings(deadline=None)
 @given(st.sets(st.text(min_size=1), max_size=30), st.floats(0, 0.45), st.floats(0, 0.45), st.integers(0, 99))
 def test_every_configuration_has_one_place_and_sizes_are_near_the_ratios(
     names: set[str], val: float, test: float, seed: int

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from echelon.hrl_xf.day_batch import DayBatch, Ledger, Offers, day_batch
@@ -23,6 +23,7 @@ from echelon.hrl_xf.state_builder import (
 )
 from tests.hrl_xf.conftest import MakeWorld
 from tests.hrl_xf.day_examples import a_day, commitments, days, deals, same_bits
+from tests.laws import examples
 
 BUSY = a_day(
     balance=8_000.0,
@@ -114,7 +115,7 @@ def test_roles_of_threads() -> None:
     assert role_one_hot(np.array([False, True])).tolist() == [[1, 0], [0, 1]]
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.lists(days(), min_size=1, max_size=4))
 def test_features_stay_in_their_ranges_and_do_not_feel_their_neighbours(some: list[DayState]) -> None:
     together = StateBuilder().build(day_batch(some))
@@ -141,7 +142,7 @@ def assert_same_batch(a: DayBatch, b: DayBatch) -> None:
         assert same_bits(getattr(a.offers, f.name), getattr(b.offers, f.name)), f.name
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(st.lists(days(), min_size=1, max_size=3), st.lists(st.integers(0, 2), max_size=5))
 def test_days_may_be_taken_in_any_order_and_repeated(some: list[DayState], rows: list[int]) -> None:
     rows = [row % len(some) for row in rows]
@@ -168,7 +169,7 @@ def assert_same_ledger(a: Ledger, b: Ledger) -> None:
         np.testing.assert_array_equal(getattr(a, f.name), getattr(b, f.name), err_msg=f.name)
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(st.data())
 def test_a_ledger_after_n_deals_is_the_ledger_of_those_deals(data: st.DataObject) -> None:
     some = data.draw(st.lists(days(), min_size=1, max_size=3))

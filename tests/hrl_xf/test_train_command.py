@@ -23,17 +23,11 @@ from echelon.hrl_xf.train_command import forget_metrics, run
 from echelon.runtime.metrics import read_metrics
 from tests.hrl_xf.log_examples import LOGS
 
-torch.set_num_threads(1)
 SMALL = [
     "--data-dir", str(LOGS), "--num-workers", "1", "--threads", "1", "--val-ratio", "0.3", "--test-ratio", "0.3",
     "--l2-epochs", "3", "--l3-epochs", "2", "--l4-epochs", "1", "--l2-batch-size", "4", "--l3-batch-size", "12",
     "--checkpoint-seconds", "0", "--no-progress-bar", "--split-seed", "1",
 ]  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("cache")
 
 
 def start(output_dir: Path, cache: Path, *more: str) -> subprocess.Popen[str]:

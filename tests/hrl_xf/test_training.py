@@ -6,37 +6,20 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 
-from echelon.hrl_xf.data_pipeline import l4_of, macro_of, micro_of, open_tournament
+from echelon.hrl_xf.data_pipeline import l4_of, macro_of, micro_of
 from echelon.hrl_xf.goal_backfill import fill_goals
 from echelon.hrl_xf.l2_manager import HorizonManagerPPO, load_l2
-from echelon.hrl_xf.l3_executor import TemporalDecisionTransformer, load_l3
+from echelon.hrl_xf.l3_executor import load_l3
 from echelon.hrl_xf.l4_coordinator import GlobalCoordinator, load_l4
 from echelon.hrl_xf.tournament_data import TournamentData
 from echelon.hrl_xf.training import HRLXFTrainer, TrainConfig, save_model
 from echelon.runtime.checkpoint import CheckpointError
+from tests.hrl_xf.l3_examples import small_l3
 from tests.hrl_xf.log_examples import LOGS
-
-torch.set_num_threads(1)
-
-
-@pytest.fixture(scope="module")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("cache")
-
-
-@pytest.fixture
-def data(cache: Path) -> TournamentData:
-    return open_tournament(LOGS, "PenguinAgent", 1, cache_dir=cache, quiet=True)
-
-
-def small_l3(**options: Any) -> TemporalDecisionTransformer:
-    torch.manual_seed(0)
-    return TemporalDecisionTransformer(width=16, heads=2, layers=1, hidden=32, **options)
 
 
 def test_the_phases_in_their_order(data: TournamentData, tmp_path: Path) -> None:

@@ -6,12 +6,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from echelon.onpolicy.advantage import batch_gae, gae
+from tests.laws import examples
 from tests.onpolicy.batches import random_batch
+
+pytestmark = pytest.mark.numeric
 
 Array = NDArray[Any]
 seeds = st.integers(0, 2**32 - 1)
@@ -84,7 +87,7 @@ def _return(x: dict[str, Array], t: int, b: int, gamma: float) -> Array:
         t += 1
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(seeds, units)
 def test_lambda_one_is_monte_carlo(seed: int, gamma: float) -> None:
     x = _random(seed, (7, 3, 2))
@@ -93,7 +96,7 @@ def test_lambda_one_is_monte_carlo(seed: int, gamma: float) -> None:
     np.testing.assert_allclose(target, expected, atol=1e-9)
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(seeds, units)
 def test_lambda_zero_is_the_one_step_error(seed: int, gamma: float) -> None:
     x = _random(seed, (5, 2, 2))
@@ -102,7 +105,7 @@ def test_lambda_zero_is_the_one_step_error(seed: int, gamma: float) -> None:
     np.testing.assert_allclose(target, x["reward"] + follow, atol=1e-9)
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(seeds, units, st.integers(0, 6), st.booleans())
 def test_a_cut_with_the_exact_next_value_is_invisible(seed: int, gamma: float, cut: int, truncated: bool) -> None:
     """With lambda = 1 and any critic: where the bootstrap is the true remaining return, targets before it stay."""
@@ -117,7 +120,7 @@ def test_a_cut_with_the_exact_next_value_is_invisible(seed: int, gamma: float, c
     np.testing.assert_allclose(part, whole[: cut + 1], atol=1e-9)
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(seeds, units, units)
 def test_an_exact_critic_has_no_advantage_whatever_lambda(seed: int, gamma: float, lam: float) -> None:
     x = _random(seed, (7, 3, 2))
@@ -138,7 +141,7 @@ def _textbook(reward: Array, value: Array, last: float, done: Array, gamma: floa
     return out
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(seeds, units, units)
 def test_span_one_is_ordinary_gae(seed: int, gamma: float, lam: float) -> None:
     x = _random(seed, (9, 2, 1))
@@ -150,7 +153,7 @@ def test_span_one_is_ordinary_gae(seed: int, gamma: float, lam: float) -> None:
         np.testing.assert_allclose(advantage[:, b, 0], expected, atol=1e-9)
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(seeds)
 def test_what_does_not_act_reaches_nobody(seed: int) -> None:
     """Garbage in dead units and padding changes no result elsewhere, and is 0 itself."""

@@ -12,6 +12,8 @@ from echelon.onpolicy.advantage import batch_gae
 from echelon.onpolicy.batch import VersionError, concatenate, rollout_version
 from tests.onpolicy.batches import random_batch
 
+pytestmark = pytest.mark.numeric
+
 
 @pytest.mark.parametrize(
     ("changes", "message"),

@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from echelon.onpolicy.batch import VersionError
 from echelon.onpolicy.builder import RolloutBuilder
 
+pytestmark = pytest.mark.numeric
+
 Array = NDArray[Any]
 
 

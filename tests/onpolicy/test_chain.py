@@ -9,6 +9,8 @@ from torch import Tensor, nn
 from echelon.onpolicy.chain import Chain, Residual
 from echelon.onpolicy.gradients import Gradients, with_gradient
 
+pytestmark = pytest.mark.numeric
+
 
 def _layers() -> list[nn.Module]:
     torch.manual_seed(0)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 import torch
 
 from echelon.onpolicy.chunks import cut
 from tests.onpolicy.batches import random_batch
+
+pytestmark = pytest.mark.numeric
 
 
 def test_chunks_by_hand() -> None:

@@ -14,6 +14,8 @@ from echelon.onpolicy.collector import Decision, StepCollector, check_version, j
 from tests.onpolicy.batches import random_batch
 from tests.onpolicy.toys import Recall, Recurrent, ToySeen, ToyStep, ToyWorlds
 
+pytestmark = pytest.mark.numeric
+
 
 class Counting(ToyWorlds):
     """Shows its clock, pays it, and is cut after three steps."""

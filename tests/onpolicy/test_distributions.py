@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -21,6 +21,9 @@ from echelon.onpolicy.distributions import (
     invert,
     soft_bounded,
 )
+from tests.laws import examples
+
+pytestmark = pytest.mark.numeric
 
 seeds = st.integers(0, 2**31 - 1)
 
@@ -54,7 +57,7 @@ def test_a_row_with_nothing_allowed_chooses_0_and_gives_no_gradient() -> None:
     assert torch.isfinite(logits.grad).all()
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(seeds, st.integers(1, 9), st.floats(0.0, 1.0), st.sampled_from([0.1, 3.0, 100.0, 1e6]))
 def test_forbidden_choices_are_never_drawn_and_nothing_is_nan(
     seed: int, width: int, share: float, scale: float

@@ -21,6 +21,8 @@ from echelon.onpolicy.ppo import PPOLearner, PPOStats
 from tests.onpolicy.batches import random_batch
 from tests.onpolicy.toys import FeedForward, MatrixGame, Recall, make_loop
 
+pytestmark = pytest.mark.numeric
+
 OPTIONS = PPOOptions(epochs=2, minibatches=2, accumulate=2)
 Loop = TrainingLoop[dict[str, PPOStats]]
 

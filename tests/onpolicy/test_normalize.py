@@ -6,10 +6,13 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from echelon.onpolicy.normalize import ValueNormalizer, normalize_advantage
+from tests.laws import examples
+
+pytestmark = pytest.mark.numeric
 
 
 def test_advantages_by_hand() -> None:
@@ -45,7 +48,7 @@ def test_running_moments_by_hand() -> None:
     assert running.mean == pytest.approx(14 / 3)
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(st.lists(st.floats(-1e3, 1e3), min_size=1, max_size=20), st.floats(0.0, 0.99999))
 def test_the_first_batch_counts_in_full_whatever_beta(numbers: list[float], beta: float) -> None:
     running, x = ValueNormalizer(beta, std_floor=1e-3), np.array(numbers)

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import copy
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
 
+from echelon.onpolicy.aligned import ALIGNMENT, as_tensor
 from echelon.onpolicy.optimizer import JointAdam, check_optimizers, clip_gradients
+
+pytestmark = pytest.mark.numeric
 
 
 def _check(module: nn.Module, *optimizers: JointAdam) -> None:
@@ -53,16 +57,40 @@ def test_it_is_adam_on_every_parameter() -> None:
         torch.testing.assert_close(mine, yours)
 
 
+def test_parameters_stay_aligned_and_are_saved_without_gaps() -> None:
+    net = nn.Sequential(nn.Linear(2, 3), nn.Tanh(), nn.Linear(3, 17))
+    before = torch.cat([p.detach().reshape(-1) for p in net.parameters()])
+    optimizer = JointAdam(net.parameters(), 1e-2, weight_decay=0.1)
+    assert [p.data_ptr() % ALIGNMENT for p in net.parameters()] == [0, 0, 0, 0]
+    assert torch.equal(optimizer.without_gaps(optimizer.joint), before)
+    for _ in range(3):
+        _step(net, optimizer)
+    saved = optimizer.without_gaps(optimizer.joint)
+    assert torch.equal(saved, torch.cat([p.detach().reshape(-1) for p in net.parameters()]))
+    assert torch.equal(optimizer.with_gaps(saved), optimizer.joint), "gaps stay zero"
+
+
+def test_a_copy_of_learnt_weights_computes_the_same_to_the_bit() -> None:
+    """A worker's copy of the weights lies elsewhere in memory; a result must not depend on where."""
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(30, 17), nn.ReLU(), nn.Linear(17, 1), nn.Linear(1, 48), nn.ReLU(), nn.Linear(48, 5))
+    twin = copy.deepcopy(net)
+    JointAdam(net.parameters(), 1e-2)
+    for rows in (1, 2, 3, 6, 16, 48):
+        x = torch.randn(rows, 30)
+        for offset in range(0, 64, 4):  # as an array of numpy's, or a part of one, may lie
+            there = np.frombuffer(bytearray(offset) + x.numpy().tobytes(), np.float32, offset=offset)
+            assert torch.equal(twin(as_tensor(there.reshape(rows, 30))), net(x)), (rows, offset)
+
+
 def test_clipping_shortens_the_gradient_of_all_optimisers_together() -> None:
     first, second = nn.Parameter(torch.zeros(2)), nn.Parameter(torch.zeros(1))
     optimizers = [JointAdam([first], 1.0), JointAdam([second], 1.0)]
     for limit, scale in ((None, 1.0), (26.0, 1.0), (6.5, 0.5)):
         first.grad, second.grad = torch.tensor([3.0, 4.0]), torch.tensor([12.0])
         assert float(clip_gradients(optimizers, limit)) == pytest.approx(13.0)
-        gathered = [o._gradient for o in optimizers]
-        torch.testing.assert_close(
-            torch.cat([g for g in gathered if g is not None]), scale * torch.tensor([3.0, 4, 12])
-        )
+        gathered = [o.without_gaps(o._gradient) for o in optimizers if o._gradient is not None]
+        torch.testing.assert_close(torch.cat(gathered), scale * torch.tensor([3.0, 4, 12]))
         for optimizer in optimizers:
             optimizer.zero_grad()
 

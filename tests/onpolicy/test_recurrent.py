@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
 from echelon.onpolicy.recurrent import run_gru
+from tests.laws import examples
+
+pytestmark = pytest.mark.numeric
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(st.integers(0, 10_000), st.floats(0.0, 1.0))
 def test_one_pass_equals_step_by_step(seed: int, share: float) -> None:
     rng = torch.Generator().manual_seed(seed)

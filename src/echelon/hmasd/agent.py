@@ -26,6 +26,7 @@ from echelon.hmasd.learner import HMASDLearner, UpdateStats
 from echelon.hmasd.networks import HMASDNetworks
 from echelon.hmasd.rollout import ActionMap
 from echelon.hmasd.sizes import Sizes, spec_from_json, spec_to_json
+from echelon.onpolicy.aligned import as_tensor
 from echelon.onpolicy.batch import Array, Rollout
 from echelon.onpolicy.collector import check_version
 from echelon.runtime.checkpoint import load_checkpoint
@@ -160,7 +161,7 @@ class HMASDAgent:
 
         `skills` (B, n + 1) are followed instead of the coordinator's choice, to see what a skill does.
         """
-        state, observation = torch.from_numpy(seen.state), torch.from_numpy(seen.observation)
+        state, observation = as_tensor(seen.state), as_tensor(seen.observation)
         if skills is not None:
             self.skills = np.asarray(skills, np.int64)
         elif self.networks.coordinator is not None:

@@ -36,7 +36,8 @@ class HMASDConfig:
     final_samples_per_update: int | None = None
     """let the round grow (or shrink) linearly with progress to this size; not given: rounds of one size"""
     collectors: int = 1
-    """groups the worlds are divided into; each collects by itself, here or on a worker: the result is the same"""
+    """groups the worlds are divided into; each collects by itself, in the same shapes here or on any number of workers,
+    so that the result is the same to the bit; another number of groups is another run"""
 
     k: int = 10
     """steps a choice of skills lasts"""

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from echelon.hmasd.config import HMASDConfig
 from echelon.hmasd.networks import IndividualDiscriminator, TeamDiscriminator, uniform_log
+from echelon.onpolicy.aligned import as_tensor
 from echelon.onpolicy.batch import Array, RolloutBatch
 from echelon.onpolicy.chain import Chain
 from echelon.onpolicy.distributions import log_softmax
@@ -56,9 +57,9 @@ class SkillData:
         any_acts = acts.any(-1)
         teams = np.broadcast_to(skills[:, :, :1], acts.shape)
         return cls(
-            torch.from_numpy(batch.extra["next_state"][any_acts]),
+            as_tensor(batch.extra["next_state"][any_acts]),
             torch.from_numpy(skills[:, :, 0][any_acts]),
-            torch.from_numpy(batch.extra["next_observation"][acts]),
+            as_tensor(batch.extra["next_observation"][acts]),
             torch.from_numpy(teams[acts]),
             torch.from_numpy(skills[:, :, 1:][acts]),
         )

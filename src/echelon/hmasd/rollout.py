@@ -20,6 +20,7 @@ from torch import Tensor
 from echelon.envs.random_streams import WorldStreams
 from echelon.envs.vector import BoxActions, DiscreteActions, EnvSpec, Observed, VectorEnv, VectorStep
 from echelon.hmasd.networks import HMASDNetworks
+from echelon.onpolicy.aligned import as_tensor
 from echelon.onpolicy.batch import SLOT_FIELDS, TREE_FIELDS, UNIT_FIELDS, Array, Rollout, RolloutBatch, VersionError
 from echelon.onpolicy.builder import RolloutBuilder
 from echelon.onpolicy.collector import shares
@@ -122,7 +123,7 @@ class SkillCollector:
                 if self.on_step is not None:
                     self.on_step(worlds)
             last = self.networks.discoverer.value(
-                torch.from_numpy(self._seen.state), self._skills_now(), self._memory["critic"]
+                as_tensor(self._seen.state), self._skills_now(), self._memory["critic"]
             )
         self.episodes = Episodes.join(finished)
         rollout: Rollout = {} if high is None else {COORDINATOR: trim(high.take())}
@@ -156,9 +157,7 @@ class SkillCollector:
         due = np.flatnonzero(self.age == 0)
         state, observation, alive = seen.state[due], seen.observation[due], seen.alive[due]
         uniform = self.streams.uniform32(due, self.networks.sizes.agents + 1)
-        skills, log_prob, value = coordinator.act(
-            torch.from_numpy(state), torch.from_numpy(observation), torch.from_numpy(uniform)
-        )
+        skills, log_prob, value = coordinator.act(as_tensor(state), as_tensor(observation), torch.from_numpy(uniform))
         self.skills[due] = skills.numpy()
         high.open(
             self.version_of(),
@@ -175,8 +174,8 @@ class SkillCollector:
         discoverer, sizes, before = self.networks.discoverer, self.networks.sizes, self._memory
         skills, mask = self._skills_now(), self.actions.mask(seen)
         stored, action, log_prob, value, memory = discoverer.act(
-            torch.from_numpy(seen.state),
-            torch.from_numpy(seen.observation),
+            as_tensor(seen.state),
+            as_tensor(seen.observation),
             skills,
             before,
             self._draws(),
@@ -224,7 +223,7 @@ class SkillCollector:
             return None
         values = np.full((self.env.num_envs, self.networks.sizes.agents), np.nan, np.float32)
         chosen = None if skills is None else skills[cut]
-        values[cut] = self.networks.discoverer.value(torch.from_numpy(now.final_state[cut]), chosen, memory[cut])
+        values[cut] = self.networks.discoverer.value(as_tensor(now.final_state[cut]), chosen, memory[cut])
         return values
 
     def _earn(self, high: RolloutBuilder, now: VectorStep, last: bool) -> None:
@@ -246,9 +245,7 @@ class SkillCollector:
         ask = ~now.terminated[at] & (ended[at] | last)
         if ask.any():
             rows = at[ask]
-            following[ask] = coordinator.value(
-                torch.from_numpy(now.final_state[rows]), torch.from_numpy(now.final_observation[rows])
-            )
+            following[ask] = coordinator.value(as_tensor(now.final_state[rows]), as_tensor(now.final_observation[rows]))
         high.close(
             now.terminated[at, None] | gone,
             ended[at, None] | gone,

@@ -1,9 +1,10 @@
 """A round in several shares: groups of worlds that collect by themselves, in this process or on workers.
 
 The worlds are divided into `collectors` groups of equal size, each with its own seeds by the worlds' numbers. What a
-group collects depends on its worlds, the weights and the version, never on where it runs, so any executor gives the
-result of a single process, bit for bit. A worker keeps nothing between rounds: state goes out with the weights and
-comes back with the share, under one version.
+group collects depends on its worlds, the weights and the version, never on where it runs: a single process computes the
+groups one after the other in the same shapes, from operands that are aligned alike (`onpolicy.aligned`), so any
+executor gives its result, bit for bit. A worker keeps nothing between rounds: state goes out with the weights and comes
+back with the share, under one version.
 """
 
 from __future__ import annotations

@@ -115,8 +115,8 @@ class _Fit:
         }  # fmt: skip
         with self._averaged() as training:
             tensors = {"weights": dict(self.task.layer.state_dict()), "optimiser": optimiser}
-            if training is not None:
-                tensors["optimiser"]["training"] = training
+            if training is not None and self.optimiser is not None:
+                tensors["optimiser"]["training"] = self.optimiser.without_gaps(training)
             save_checkpoint(
                 directory, name, tensors=tensors, state=state, config=self.config(), best=best, keep_last=keep_last
             )
@@ -145,7 +145,7 @@ class _Fit:
             optimiser = self._learn(saved.state["learnt"])  # the mean of the weights begins as those in the layer
             optimiser.load_state_dict(moments)
             if training is not None:
-                optimiser.joint.copy_(training)
+                optimiser.joint.copy_(optimiser.with_gaps(training))
         self.progress = _Progress(**saved.state["progress"])
 
     def find(self) -> Path | None:

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from echelon.onpolicy.aligned import as_tensor
 from echelon.onpolicy.batch import Array, RolloutBatch
 
 Tensors = Mapping[str, Tensor]
@@ -58,11 +59,11 @@ def cut(batch: RolloutBatch, advantage: Array, target: Array) -> Chunks:
 
     def tensor(array: Array) -> Tensor:
         exact = array.astype(np.float32) if array.dtype == np.float64 else array
-        whole = torch.from_numpy(_pieces(exact, batch.chunk, length))
+        whole = as_tensor(_pieces(exact, batch.chunk, length))
         return whole if keep is None else whole.index_select(1, keep)
 
     def start(array: Array) -> Tensor:
-        whole = torch.from_numpy(array.reshape(-1, *array.shape[2:]))  # (C, B, ...) -> (C*B, ...)
+        whole = as_tensor(array.reshape(-1, *array.shape[2:]))  # (C, B, ...) -> (C*B, ...)
         return whole if keep is None else whole.index_select(0, keep)
 
     return Chunks(

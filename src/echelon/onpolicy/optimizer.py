@@ -8,6 +8,8 @@ import torch
 from torch import Tensor, nn
 from torch.optim.adamw import adamw
 
+from echelon.onpolicy.aligned import aligned_size
+
 MOMENTS = ("exp_avg", "exp_avg_sq")
 _FUSED = ("cpu", "cuda", "mps")
 
@@ -16,7 +18,8 @@ class JointAdam:
     """Adam whose parameters lie side by side in one array; each keeps its shape as a view of it.
 
     With many small layers an update of each costs more than the gradient. One array needs one call to clip and one to
-    step.
+    step. Each parameter starts at an aligned address, as one outside an optimiser does, so that a copy of the weights
+    in another process computes the same to the bit; the gaps hold zeros, and their gradients and moments are zero.
     """
 
     def __init__(
@@ -27,8 +30,10 @@ class JointAdam:
         if not self.parameters:
             raise ValueError("an optimiser needs at least one parameter that learns")
         self._sizes = [p.numel() for p in self.parameters]
-        self.joint = torch.cat([p.detach().reshape(-1) for p in self.parameters])
-        """All parameters as one array; to write to it is to write to them."""
+        self._rooms = [aligned_size(p.numel(), p.dtype) for p in self.parameters]
+        self._gaps = [p.detach().new_zeros(r - p.numel()) for p, r in zip(self.parameters, self._rooms, strict=True)]
+        self.joint = self._spread([p.detach() for p in self.parameters])
+        """All parameters as one array, with gaps; to write to it is to write to them."""
         for parameter, view in zip(self.parameters, self._views(self.joint), strict=True):
             parameter.data = view
         self._places = [p.data_ptr() for p in self.parameters]
@@ -50,7 +55,7 @@ class JointAdam:
                 f"{len(self.parameters) - len(gradients)} of {len(self.parameters)} parameters have no gradient; "
                 "use them in the loss, or give the optimiser only those that learn"
             )
-        self._gradient = torch.cat([g.reshape(-1) for g in gradients])
+        self._gradient = self._spread(gradients)
         return self._gradient
 
     @torch.no_grad()
@@ -99,13 +104,26 @@ class JointAdam:
         if wanted != found:
             wrong = sorted(name for name in wanted.keys() | found.keys() if wanted.get(name) != found.get(name))
             raise ValueError(f"saved optimiser state fits no parameter of this policy: {', '.join(wrong)}")
-        moments = {
-            name: torch.cat([state[f"{i}.{name}"].reshape(-1) for i in range(len(self.parameters))]) for name in MOMENTS
-        }
+        moments = {name: self._spread([state[f"{i}.{name}"] for i in range(len(self.parameters))]) for name in MOMENTS}
         self._saved = {"step": state["0.step"].clone(), **moments}
 
+    def without_gaps(self, joint: Tensor) -> Tensor:
+        """An array like `joint` as it is saved."""
+        return torch.cat([view.reshape(-1) for view in self._views(joint)])
+
+    def with_gaps(self, saved: Tensor) -> Tensor:
+        """The inverse of `without_gaps`."""
+        return self._spread(torch.split(saved, self._sizes))
+
+    def _spread(self, pieces: Sequence[Tensor]) -> Tensor:
+        """Pieces of the parameters' sizes as one array in which each starts at an aligned address."""
+        return torch.cat(
+            [part for piece, gap in zip(pieces, self._gaps, strict=True) for part in (piece.reshape(-1), gap)]
+        )
+
     def _views(self, joint: Tensor) -> list[Tensor]:
-        return [piece.view(p.shape) for piece, p in zip(torch.split(joint, self._sizes), self.parameters, strict=True)]
+        rooms = zip(torch.split(joint, self._rooms), self.parameters, strict=True)
+        return [room[: p.numel()].view(p.shape) for room, p in rooms]
 
 
 def clip_gradients(optimizers: Sequence[JointAdam], limit: float | None) -> Tensor:
