@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from echelon.hrl_xf.agent_specs import parse_agent, parse_list
-from echelon.hrl_xf.arena_plan import ArenaPlan, configuration
+from echelon.hrl_xf.agent_specs import parse_agent
+from echelon.hrl_xf.arena_plan import ArenaPlan, configuration, parse_field
 from echelon.hrl_xf.arena_seat import SeatRecord, safe_quantity, seat_record
 from echelon.hrl_xf.arena_world import play_world
 from echelon.hrl_xf.day_batch import Ledger, day_batch
@@ -30,7 +30,7 @@ Seat = tuple[SeatRecord, AgentLog, Any, str]
 @pytest.fixture(scope="module")
 def seats() -> list[Seat]:
     """SyncRandomStdAgent on every level of a real world: it offers much, and much of it is unsafe."""
-    made = configuration(ArenaPlan(tuple(parse_list("PenguinAgent,AS0", "--field")), "each-level", 8, 1), 0)
+    made = configuration(ArenaPlan(parse_field("PenguinAgent,AS0"), "each-level", 8, 1), 0)
     world = play_world(made, parse_agent("SyncRandomStdAgent"))
     found = []
     for number in made.focal:

@@ -150,7 +150,7 @@ def test_other_versions_and_another_field_are_other_code(
     arena: Path,
 ) -> None:
     contest = contest_of(small(arena))
-    now = played_by(contest.competitors, contest.plan.field)
+    now = played_by(contest.competitors, contest.plan.field.everybody)
     paths = contest.paths(arena)
     assert find_stale(paths, now) == []
     versions = now["PenguinAgent"].versions
@@ -165,7 +165,7 @@ def test_other_versions_and_another_field_are_other_code(
 
 def test_code_that_changes_during_a_run_is_said(arena: Path, caplog: pytest.LogCaptureFixture) -> None:
     contest = contest_of(small(arena))
-    now = played_by(contest.competitors, contest.plan.field)
+    now = played_by(contest.competitors, contest.plan.field.everybody)
     with caplog.at_level("WARNING", "echelon"):
         say_edited(replace(contest, code=now))
     assert caplog.text == ""

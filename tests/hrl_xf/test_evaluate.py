@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from echelon.hrl_xf.batches import L3Source, alphas_of
 from echelon.hrl_xf.data_pipeline import micro_of, open_tournament
