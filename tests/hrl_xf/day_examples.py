@@ -65,6 +65,12 @@ def a_day(**changes: Any) -> DayState:
     return msgspec.structs.replace(day, **changes)
 
 
+def last_day(stock: int) -> DayState:
+    """Day 10 of 11 with some pieces to sell: what is safe today is all there is."""
+    issues = Issues((1, 30), (10, 10), (27, 33))
+    return a_day(n_steps=11, inventory_input=stock, sell_issues=issues, buy_issues=Issues((1, 30), (10, 10), (18, 22)))
+
+
 def padded(values: list[float], length: int = 41) -> list[float]:
     """Values by days ahead, zeros to the end."""
     return [*values, *[0.0] * (length - len(values))]

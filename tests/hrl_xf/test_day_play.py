@@ -24,7 +24,7 @@ from echelon.hrl_xf.layers import Layers
 from echelon.hrl_xf.reservation import NOTHING, Wish
 from echelon.hrl_xf.schema import DayState, Issues, Offer, Role
 from tests.hrl_xf.agent_cases import AcceptingExecutor, actions
-from tests.hrl_xf.day_examples import a_day, days, same_bits
+from tests.hrl_xf.day_examples import a_day, days, last_day, same_bits
 from tests.hrl_xf.l3_examples import wild
 from tests.laws import examples
 from tests.rounding import assert_equal_but_for_rounding
@@ -34,7 +34,7 @@ pytestmark = pytest.mark.numeric
 LAYER = L1SafetyLayer()
 L3 = wild(TemporalDecisionTransformer(), 7, 0.2)
 LEARNT = Layers(HeuristicManager(), L3, GlobalCoordinator().eval())
-TRADER = a_day(inventory_output=20, inventory_input=5, needed_supplies=12, needed_sales=9)
+TRADER = a_day(inventory_input=8, needed_supplies=12, needed_sales=9)
 
 
 def day_of(state: DayState, partners: dict[str, Role], layers: Layers | None = None) -> DayPlay:
@@ -116,8 +116,8 @@ def test_sampling_follows_its_generator() -> None:
 
 
 def test_offers_of_one_call_share_what_is_safe_and_later_calls_the_rest() -> None:
-    """20 pieces and 5 more from material: L1 offers half of it to all three, who get what is left in turn."""
-    few = a_day(inventory_output=3)
+    """Three pieces, and L1 offers half of them to everyone, who get what is left in turn."""
+    few = last_day(3)
     play = day_of(few, {"x": "seller", "y": "seller", "z": "seller", "w": "seller"})
     first = play.answer([ask("x"), ask("y")])
     promised = sum(wish.offer[0] for wish in first.values() if wish.offer)
@@ -127,7 +127,7 @@ def test_offers_of_one_call_share_what_is_safe_and_later_calls_the_rest() -> Non
 
 
 def test_what_failed_is_free_again_and_what_is_signed_is_not() -> None:
-    few = a_day(inventory_output=2)
+    few = last_day(2)
     play = day_of(few, {"x": "seller", "y": "seller", "z": "seller"})
     for name in ("x", "y"):
         assert play.answer([ask(name)])[name].offer == (1, 10, 32)
@@ -141,7 +141,7 @@ def test_what_failed_is_free_again_and_what_is_signed_is_not() -> None:
 
 def test_a_thread_that_has_ended_is_not_answered_and_holds_nothing() -> None:
     """scml goes on listing it among the negotiators."""
-    play = day_of(a_day(inventory_output=2), {"x": "seller", "y": "seller"})
+    play = day_of(last_day(2), {"x": "seller", "y": "seller"})
     play.answer([ask("x"), ask("y")])
     play.failed("x")
     play.signed("y", (1, 10, 32))
@@ -160,7 +160,7 @@ def test_strangers_are_not_answered() -> None:
 
 def test_accepting_both_of_two_offers_that_fit_only_one_by_one() -> None:
     layers = Layers(HeuristicManager(), AcceptingExecutor(), HeuristicCoordinator())
-    play = day_of(a_day(inventory_output=10), {"x": "seller", "y": "seller"}, layers)
+    play = day_of(last_day(10), {"x": "seller", "y": "seller"}, layers)
     answers = play.answer([ask("x", (8, 10, 33)), ask("y", (8, 12, 33))])
     assert [answers[name].op for name in ("x", "y")] == [ACCEPT, REJECT], "the nearer delivery has the larger α"
     assert answers["y"].offer == (1, 10, 32)
@@ -172,7 +172,7 @@ def test_threads_with_one_alpha_but_for_rounding_are_settled_by_name() -> None:
             return np.array([[0.3333333, 0.3333333, 0.3333334]], np.float32)
 
     layers = Layers(HeuristicManager(), BaselineExecutor(), Nearly())
-    answers = day_of(a_day(inventory_output=2), dict.fromkeys("xyz", "seller"), layers).answer([ask(n) for n in "xyz"])
+    answers = day_of(last_day(2), dict.fromkeys("xyz", "seller"), layers).answer([ask(n) for n in "xyz"])
     assert [answers[name].op for name in "xyz"] == [REJECT, REJECT, END]
 
 
@@ -201,7 +201,7 @@ def test_a_closed_side_ends_its_threads(name: str) -> None:
 
 def test_a_game_without_horizon_trades_for_today_only() -> None:
     today = Issues((1, 30), (10, 10), (18, 33))
-    state = a_day(horizon=0, inventory_output=9, buy_issues=today, sell_issues=today)
+    state = a_day(horizon=0, inventory_input=9, buy_issues=today, sell_issues=today)
     answers = day_of(state, {"x": "seller", "y": "buyer"}, LEARNT).answer([ask("x"), ask("y")])
     assert {wish.offer[1] for wish in answers.values() if wish.offer} <= {10}
     plain = day_of(state, {"x": "seller", "y": "buyer"}).answer([ask("x"), ask("y")])

@@ -47,22 +47,22 @@ def offer(q: int, t: int = 12, p: int = 30) -> Wish:
 
 @pytest.fixture
 def six() -> Shield:
-    """Day 10: six pieces in stock to sell to A, B and C, no material; S sells."""
+    """Day 10: a stock that makes six pieces a day, to be sold to A, B and C; S sells."""
     shield = Shield()
-    day = a_day(inventory_output=6)
+    day = a_day(inventory_input=6)
     shield.begin(day, {"A": "seller", "B": "seller", "C": "seller", "S": "buyer"})
     return shield
 
 
 def test_what_fits_leaves_as_it_is(six: Shield) -> None:
-    wishes = {"A": take(2), "B": offer(4), "C": NOTHING, "S": Wish(REJECT, (30, 11, 20)), "nobody": offer(99)}
+    wishes = {"A": take(2), "B": offer(4), "C": NOTHING, "S": Wish(REJECT, (14, 11, 20)), "nobody": offer(99)}
     assert six.decide(wishes) == wishes
     assert six.changed == 0
 
 
 def test_an_acceptance_beyond_the_limits_becomes_the_clipped_counter(six: Shield) -> None:
     assert six.deliver("A", take(10, t=15, p=28)) == offer(6, t=15, p=28)
-    assert six.deliver("B", take(1)) == NOTHING, "all six are promised to A"
+    assert six.deliver("B", take(1, t=15)) == offer(1, t=14), "all six of day 15 are promised to A"
     assert six.changed == 2
 
 
@@ -125,14 +125,17 @@ def played(name: str) -> tuple[Any, list[tuple[Any, AgentLog]]]:
 
 
 def worst_room(day: DayState, deals: list[tuple[Role, Offer]], promised: dict[str, tuple[Role, Offer]]) -> float:
-    """What L1 has left on the promised days and in money if all promises of one side become deals; negative is bad."""
+    """What L1 has left on the promised days and in money if all promises of one side become deals; negative is bad.
+
+    The last day's purchases are left out: what stays of earlier ones may make them useless, never unsafe.
+    """
     days, layer, left = day_batch([day]), L1SafetyLayer(), [np.inf]
     for side in ("buyer", "seller"):
         mine = [(role, deal) for role, deal in promised.values() if role == side]
         if mine:
             limits = layer.limits(days, Ledger.from_deals(days, [[*deals, *mine]]))
             room = limits.buy_room[0] if side == "buyer" else limits.sell_room[0]
-            left += [room[t - day.current_step] for _, (_, t, _) in mine]
+            left += [room[t - day.current_step] for _, (_, t, _) in mine if side == "seller" or t < day.n_steps - 1]
             left += [limits.money_room[0]] if side == "buyer" else []
     return float(min(left))
 
@@ -178,7 +181,7 @@ def test_no_offer_or_acceptance_of_a_shielded_agent_leaves_the_limits(name: str)
     assert all(log.stats.tracker_failures == 0 for _, log in seats)
     for _, log in seats:
         count, worst = answers_and_worst_room(log)
-        assert count > 10
+        assert count > 5
         assert worst >= 0, "all that is on the table may be accepted at once"
 
 
@@ -187,7 +190,7 @@ def test_without_the_shield_they_do_leave_them() -> None:
     assert sum(answers_and_worst_room(log)[1] < 0 for _, log in seats) > 1
 
 
-@pytest.mark.parametrize("name", ["PriceTrendStdAgent", "LitaAgentHRL{}:l2=heuristic,l3=l1,l4=heuristic"])
+@pytest.mark.parametrize("name", ["LitaAgentRules{}", "LitaAgentHRL{}:l2=heuristic,l3=l1,l4=heuristic"])
 def test_an_agent_that_stays_within_the_limits_plays_the_same_world_with_the_shield(name: str) -> None:
     agent, _, arguments = name.partition("{}")
     bare, seats = played(f"x={agent}{arguments}")
