@@ -67,10 +67,8 @@ def run(options: EvaluateOptions) -> int:
 
 
 def _note(path: Path) -> dict[str, Any]:
-    """What a layer's file says of its training; weights with another teacher than the logs are no clones of theirs."""
+    """What a layer's file says of its training."""
     note: dict[str, Any] = json.loads(read_layer(path)[0]["note"])
-    if "teacher" in note:
-        log.warning("%s learnt from the %s; the figures compare it with the agent of the logs", path, note["teacher"])
     return note
 
 
@@ -119,7 +117,6 @@ def evaluate_l2(data: TournamentData, split: WorldSplit, options: EvaluateOption
     """Errors of goals in pieces and currency: the network, the training mean, yesterday's goal, the heuristic."""
     path = options.model_path or options.output_dir / "l2_bc"
     layer = load_l2(path, options.device)
-    _note(path)
     macro = macro_of(data)
     train, chosen = _goals(part(macro, split, "train")), part(macro, split, options.split)
     mean = masked_mean(train[0], train[1])

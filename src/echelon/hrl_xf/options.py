@@ -211,9 +211,6 @@ class TrainOptions:
     """another seed divides the configurations otherwise"""
     regen_split: Flag = False
     """divide anew where world_split.json was made with other ratios or another seed"""
-    teacher: Literal["logs", "rules"] = "logs"
-    """whose goals and answers L2 and L3 learn: those of the agent of the logs, or what Echelon's rules would have
-    wished at the same moments (any agent's logs will do then)"""
     l3_goal_backfill: GoalSource = "l2"
     """what L3 sees as goal: L2's predictions; v2 (labels that know the day) and none are for comparison"""
     l4_goal_source: Literal["v2", "l2"] = "l2"
@@ -303,10 +300,6 @@ class TrainOptions:
             )
         if self.l3_awr and "l3" not in names:
             raise ValueError("--l3-awr starts from a cloned L3; add l3 to --phases")
-        if self.l3_awr and self.teacher != "logs":
-            raise ValueError(
-                "--l3-awr weighs what the logs' agent did by how it ended; use --teacher logs, or leave it out"
-            )
         if self.init_from is not None and self.init_from.resolve() == self.output_dir.resolve():
             raise ValueError(
                 f"--init-from {self.init_from} is the --output-dir itself, whose weights the training would replace; "

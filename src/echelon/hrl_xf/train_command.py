@@ -93,7 +93,6 @@ def train(options: TrainOptions) -> int:
         options.data_dir, options.agent_name, options.num_workers, cache_dir=options.cache_dir,
         horizon=options.horizon, quiet=options.quiet or options.no_progress_bar,
     )  # fmt: skip
-    data.teacher = options.teacher
     split = world_split(
         options.output_dir, (record.config_id for record in data.records), val_ratio=options.val_ratio,
         test_ratio=options.test_ratio, seed=options.split_seed, regenerate=options.regen_split,

@@ -148,13 +148,8 @@ def _phase(
         save_layer(layer, Path(cfg.output_dir) / name, note)
 
 
-def _taught(data: Rows[Any]) -> dict[str, Any]:
-    """Another teacher than the logs is part of what a checkpoint and a layer's file say of themselves."""
-    return {} if data.data.teacher == "logs" else {"teacher": data.data.teacher}
-
-
 def _begun(layer: Layer, cfg: TrainConfig) -> dict[str, Any]:
-    """Given first weights are part of it too."""
+    """Given first weights are part of what a checkpoint and a layer's file say of themselves."""
     return {} if cfg.init_from is None else {"from": _digest(layer)}
 
 
@@ -163,7 +158,7 @@ def l2_bc_epochs(
 ) -> Iterator[EpochReport]:
     """L2 by behaviour cloning of the v2 goals."""
     _check_horizon(layer, data)
-    describe = {"q_transform": cfg.l2_q_transform, "q_weight": cfg.l2_q_weight} | _taught(data) | _begun(layer, cfg)
+    describe = {"q_transform": cfg.l2_q_transform, "q_weight": cfg.l2_q_weight} | _begun(layer, cfg)
     sources = L2Source(data), None if val is None else L2Source(val)
     settings = cfg.fit_settings(cfg.l2_epochs, cfg.l2_batch_size, cfg.l2_lr, cfg.average)
     loss = l2_loss(cfg.l2_q_transform, cfg.l2_q_weight)
@@ -178,7 +173,7 @@ def _l3_describe(layer: TemporalDecisionTransformer, data: MicroDataset, cfg: Tr
         log.warning(
             "L3 learns with goals from %r; in play goals are L2's: load the data with goal_backfill='l2'", source
         )
-    describe: dict[str, Any] = {"mode": layer.mode} | _taught(data)
+    describe: dict[str, Any] = {"mode": layer.mode}
     return describe | ({"goals": goal_digest(data)} if cfg.check_goals else {})
 
 
