@@ -22,7 +22,6 @@ from echelon.hrl_xf.l2_manager import CHANNELS
 from echelon.hrl_xf.l3_heads import P_SIZE, Q_SIZE, L3Inputs
 from echelon.hrl_xf.l3_situation import Mode, Situation
 from echelon.hrl_xf.l4_samples import L4Dataset
-from echelon.hrl_xf.rewards import phases_of, rewards_of
 from echelon.hrl_xf.samples import MacroDataset, MicroDataset
 from echelon.hrl_xf.tournament_data import TournamentData
 from echelon.runtime import seeding
@@ -143,9 +142,6 @@ class L3Rows:
     dp: Tensor  # (N,)
     op_counts: Tensor  # (N,) the answer is legal, and there was another legal one
     offer_counts: Tensor  # (N,) the offer sent is one that L3 can name
-    reward: Tensor  # (N,) float64
-    seller: Tensor  # (N,)
-    phase: Tensor  # (N,)
 
 
 @dataclass(frozen=True)
@@ -215,8 +211,7 @@ class L3Source:
         rows = L3Rows(
             inputs=x, thread=to(b.thread), history=to(b.history), op=op, day=day.masked_fill(~known, 0),
             dq=dq.masked_fill(~known, 0), dp=dp.masked_fill(~known, 0), op_counts=_at(ops, op) & (ops.sum(-1) > 1),
-            offer_counts=known, reward=to(rewards_of(b)), seller=to(s.seller),
-            phase=to(phases_of(b.history, b.relative_time)),
+            offer_counts=known,
         )  # fmt: skip
         return L3Batch(to(b.tokens), to(b.token_mask), rows)
 
@@ -250,7 +245,7 @@ class L3Source:
         return [pieces[i] for i in rng.permutation(len(pieces))]
 
     def column(self, name: str) -> NDArray[Any]:
-        """A column of all decisions: reward, seller, phase, op …"""
+        """A column of all decisions: op, op_counts, offer_counts …"""
         if self._rows is not None:
             return np.asarray(getattr(self._rows, name))
         parts = [np.asarray(getattr(self._make(at).rows, name)) for at in self.epoch(CHUNK, None)]
