@@ -131,8 +131,11 @@ def test_a_phase_can_be_repeated_anew_and_the_run_explains_itself(options: dict[
     ("changes", "reason"),
     [
         ({"phases": "l3,l2"}, "use --phases l2,l3"),
-        ({"phases": "l2,l5"}, "some of l2,l3,l4"),
+        ({"phases": "l2,l5"}, "some of critic,l2,l3,l4"),
         ({"phases": "l2", "l3_awr": True}, "add l3"),
+        ({"awr_agents": "all"}, "add --l3-awr"),
+        ({"l3_awr": True, "awr_beta": 0.0}, "above 0"),
+        ({"l3_awr": True, "awr_lambda": 1.5}, r"within 0\.\.1"),
         ({"phases": "l2,l3", "l2_model_path": Path("x")}, "leave out one"),
     ],
 )

@@ -190,7 +190,8 @@ class TrainOptions:
     `echelon hrl train --data-dir tournament_history/hrl_data_…_std --output-dir training_runs/first`
 
     Phases run in order; L3 and L4 see the goals that the trained L2 predicts. `--l3-awr` adds advantage-weighted
-    regression after cloning, and before it a critic of days if there is none. Epochs and learning rates may be changed between runs: training then goes on with them.
+    regression after cloning, and before it a critic of days if there is none. Epochs and learning rates may be changed
+    between runs: training then goes on with them.
     """
 
     data_dir: Path
@@ -250,8 +251,8 @@ class TrainOptions:
     l4_lr: float = 3e-3
     """the same for L4"""
     average: float = 0.99
-    """L2, L3 and critic: the weights that are validated and saved are a running mean, each step keeps this share of it; 0: the
-    last weights as they are"""
+    """L2, L3 and critic: the weights that are validated and saved are a running mean, each step keeps this share of it;
+    0: the last weights as they are"""
     l2_q_transform: Literal["none", "log1p", "sqrt"] = "none"
     """how quantities are compared: as they are, or tamed, since a few are very large (log1p errs less relative to
     small quantities, more in pieces)"""
