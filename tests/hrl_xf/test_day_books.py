@@ -25,8 +25,8 @@ def books(buys: Side, sales: Side, *, balance: float = 1000.0, lines: float = 10
     (q_in, p_in), (q_out, p_out) = (
         np.array(side, np.float64).reshape(-1, 2).T[:, None] for side in (buys or [(0, 0)], sales or [(0, 0)])
     )
-    one = [np.array([x], np.float64) for x in (balance, lines, 2.0, 5.0, 1.0)]
-    return Books(*one, q_in, p_in, q_out, p_out)
+    money, n, cost, penalty, storage = (np.array([x], np.float64) for x in (balance, lines, 2.0, 5.0, 1.0))
+    return Books(money, n, cost, penalty, storage, q_in, p_in, q_out, p_out)
 
 
 @pytest.mark.parametrize(

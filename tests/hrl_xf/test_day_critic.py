@@ -98,6 +98,19 @@ def test_it_learns_the_days_of_all_agents(everyone: TournamentData, tmp_path: Pa
     assert explained_variance(returns_to_go(everyone)[rows], values_of(everyone, critic)[rows]) > 0.6
 
 
+def test_resumed_it_ends_with_the_same_weights(everyone: TournamentData, tmp_path: Path) -> None:
+    def train(folder: str, epochs: int) -> dict[str, torch.Tensor]:
+        torch.manual_seed(0)
+        cfg = TrainConfig(output_dir=tmp_path / folder, critic_epochs=epochs, critic_batch_size=32, resume=True)
+        train_critic(DayCritic(channels=(4, 4), hidden=8), macro_of(everyone), cfg)
+        return load_critic(tmp_path / folder / "critic").state_dict()
+
+    whole = train("whole", 4)
+    train("parts", 2)
+    parts = train("parts", 4)
+    assert all(torch.equal(parts[name], value) for name, value in whole.items())
+
+
 @pytest.fixture(scope="module")
 def run(cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A training with AWR on every agent's decisions; nobody asked for the critic."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -75,13 +76,18 @@ def test_a_days_decisions_share_its_advantage(two: TournamentData) -> None:
     assert np.array_equal(found.dealt, (deal[:, 0] > 0) & (deal[:, 1] == 0))
     assert found.dealt.any()
     assert (found.deal[~found.dealt] == 0).all()
+    assert set(found.level[micro.log == 0]) == {0}
+    assert set(found.level[micro.log == 1]) <= {1, 2}
     for thread in np.unique(micro.thread):
         assert len(np.unique(found.deal[micro.thread == thread])) == 1
 
 
-def outcomes(*rows: tuple[float, float, bool, bool]) -> Outcomes:
+def outcomes(*rows: tuple[float, float, bool, bool], level: int = 1) -> Outcomes:
     day, deal, dealt, seller = (np.array(column) for column in zip(*rows, strict=True))
-    return Outcomes(day.astype(np.float64), deal.astype(np.float64), dealt.astype(np.bool_), seller.astype(np.bool_))
+    return Outcomes(
+        day.astype(np.float64), deal.astype(np.float64), dealt.astype(np.bool_), seller.astype(np.bool_),
+        np.full(len(rows), level),
+    )  # fmt: skip
 
 
 def test_weights_by_hand() -> None:
@@ -93,7 +99,7 @@ def test_weights_by_hand() -> None:
     assert fitted.deal_mean == pytest.approx([-0.3, 0.6])
     wanted = np.array([-0.1, 0.1, 0.2, -0.2, 0.0])
     assert fitted.advantage(found) == pytest.approx(wanted)
-    assert fitted.std == pytest.approx(wanted.std())
+    assert fitted.std == pytest.approx([1.0, wanted.std(), 1.0])
     assert fitted.weights(found) == pytest.approx(np.exp(wanted / (0.5 * wanted.std())))
     assert fitted.weights(outcomes((100.0, 0.0, False, True))) == pytest.approx(20.0)
     twice = Advantages.fit(replace_scale(found, 2.0), 0.5, 20.0)
@@ -101,7 +107,19 @@ def test_weights_by_hand() -> None:
 
 
 def replace_scale(found: Outcomes, factor: float) -> Outcomes:
-    return Outcomes(found.day * factor, found.deal * factor, found.dealt, found.seller)
+    return replace(found, day=found.day * factor, deal=found.deal * factor)
+
+
+def test_levels_are_weighed_each_by_its_own_luck() -> None:
+    found = Outcomes(
+        np.array([-1.0, 1.0, -0.1, 0.1]),
+        np.zeros(4),
+        np.zeros(4, np.bool_),
+        np.zeros(4, np.bool_),
+        np.array([0, 0, 2, 2]),
+    )
+    weights = Advantages.fit(found).weights(found)
+    assert weights == pytest.approx(np.exp([-1, 1, -1, 1]))
 
 
 def test_trading_as_such_is_neither_rewarded_nor_punished() -> None:
@@ -118,4 +136,4 @@ def test_trading_as_such_is_neither_rewarded_nor_punished() -> None:
 
 def test_senseless_parameters_are_refused() -> None:
     with pytest.raises(ValueError, match="beta=0"):
-        Advantages(np.zeros(2), 1.0, 0, 20)
+        Advantages(np.zeros(2), np.ones(3), 0, 20)

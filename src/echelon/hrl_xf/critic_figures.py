@@ -12,7 +12,7 @@ from echelon.hrl_xf.critic_learning import explained_variance
 from echelon.hrl_xf.data_pipeline import macro_of
 from echelon.hrl_xf.day_batch import DayBatch, Floats, Ints
 from echelon.hrl_xf.day_critic import load_critic
-from echelon.hrl_xf.day_returns import returns_to_go, values_of
+from echelon.hrl_xf.day_returns import LEVELS, levels_of, returns_to_go, values_of
 from echelon.hrl_xf.layer_figures import Figures
 from echelon.hrl_xf.options import EvaluateOptions
 from echelon.hrl_xf.samples import MacroDataset
@@ -20,7 +20,6 @@ from echelon.hrl_xf.split import WorldSplit
 from echelon.hrl_xf.tournament_data import TournamentData
 from echelon.hrl_xf.weight_files import CRITIC
 
-LEVELS = ("first level", "middle levels", "last level")
 THIRDS = ("first third", "second third", "last third")
 _TENTHS = 10
 
@@ -39,14 +38,14 @@ def evaluate_critic(data: TournamentData, split: WorldSplit, options: EvaluateOp
     here = _facts(chosen)
     predicted = {
         "network": values[chosen.rows],
-        "mean by level and days left": _table(known, _cells(_facts(train)), _cells(here)),
+        "mean by level and days left": _table(known, _cells(train), _cells(chosen)),
         "profit a day so far goes on": _going_on(here),
         "training mean": np.full(len(target), known.mean()),
     }
     figures: Figures = {"days": {"n": len(target), "mean_return": float(target.mean()), "std": float(target.std())}}
     for name, found in predicted.items():
         figures[name] = _errors(target, found)
-    level, third = _level(here), _part(here, 3)
+    level, third = levels_of(data, chosen.rows), _part(here, 3)
     groups = {name: level == i for i, name in enumerate(LEVELS)} | {n: third == i for i, n in enumerate(THIRDS)}
     figures["network"] |= {
         name: _errors(target[there], values[chosen.rows][there]) for name, there in groups.items() if there.any()
@@ -66,18 +65,13 @@ def _errors(target: Floats, predicted: Floats) -> Figures:
     }  # fmt: skip
 
 
-def _level(days: DayBatch) -> Ints:
-    """0 first, 1 middle, 2 last.  # (N,)"""
-    return np.where(~days.can_buy, 0, np.where(days.can_sell, 1, 2))
-
-
 def _part(days: DayBatch, parts: int) -> Ints:
     """Which part of the game a day is in.  # (N,)"""
     return (parts * days.current_step / days.n_steps).astype(np.int64)
 
 
-def _cells(days: DayBatch) -> Ints:
-    return _level(days) * _TENTHS + _part(days, _TENTHS)
+def _cells(rows: MacroDataset) -> Ints:
+    return levels_of(rows.data, rows.rows) * _TENTHS + _part(_facts(rows), _TENTHS)
 
 
 def _table(known: Floats, cells: Ints, at: Ints) -> Floats:

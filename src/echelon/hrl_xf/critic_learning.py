@@ -52,8 +52,10 @@ class CriticSource:
         days = tables.days(rows)
         x, costs = tables.build(days), tables.store.take("day.costs", rows)
         target = torch.as_tensor(self.target[at], dtype=torch.float32)
-        columns = map(torch.as_tensor, (x.x_static, x.X_temporal, x.x_role, game_inputs(days, costs)))
-        return CriticRows(*columns, target, torch.full_like(target, self.centre))
+        static, temporal, role, game = map(
+            torch.as_tensor, (x.x_static, x.X_temporal, x.x_role, game_inputs(days, costs))
+        )
+        return CriticRows(static, temporal, role, game, target, torch.full_like(target, self.centre))
 
     def load(self, at: Ints) -> CriticRows:
         return self._make(at) if self._rows is None else take(self._rows, torch.as_tensor(at))

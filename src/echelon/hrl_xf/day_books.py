@@ -49,7 +49,8 @@ class Books:
         promised = self.sell_quantity.sum(axis=1)
         made = np.minimum(np.minimum(paid_for, self.lines), promised)
         left, short = material - made, promised - made
-        return self._revenue(made) - owed - self.cost * made - self.penalty * short - self.storage * left
+        profit: Floats = self._revenue(made) - owed - self.cost * made - self.penalty * short - self.storage * left
+        return profit
 
     def _material(self) -> tuple[Floats, Floats, Floats]:
         """Pieces at hand, what is owed for them, and how many of them the balance covers.  # (N,) each"""

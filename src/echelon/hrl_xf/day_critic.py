@@ -46,7 +46,8 @@ def game_inputs(days: DayBatch, costs: NDArray[np.floating]) -> NDArray[np.float
         days.Q_out[:, 0] / days.n_lines, kept, shortfall,
         days.my_input_product / np.maximum(days.n_products - 1.0, 1.0),
     )  # fmt: skip
-    return np.clip(np.stack(columns, axis=-1), -_MOST, _MOST).astype(np.float32)
+    seen: NDArray[np.float32] = np.clip(np.stack(columns, axis=-1), -_MOST, _MOST).astype(np.float32)
+    return seen
 
 
 class DayCritic(Layer):

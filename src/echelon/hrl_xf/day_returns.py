@@ -16,6 +16,16 @@ from echelon.hrl_xf.tournament_data import TournamentData
 from echelon.onpolicy.advantage import gae
 
 CHUNK = 4096
+LEVELS = ("first level", "middle levels", "last level")
+
+
+def levels_of(data: TournamentData, days: Ints) -> Ints:
+    """Where in the chain the factory of each day stands: an index into `LEVELS`.  # (N,)"""
+    take = data.tables.store.take
+    log = take("day.log", days)
+    first = take("log.my_input_product", log) == 0
+    last = take("log.my_output_product", log) == take("log.n_products", log) - 1
+    return np.where(first, 0, np.where(last, 2, 1))
 
 
 def day_rewards(data: TournamentData) -> Floats:

@@ -149,7 +149,8 @@ class DatasetOptions:
     data_dir: Path
     """a collection's folder, or a parent of several"""
     agent_name: str = "PenguinAgent"
-    """whose decisions to learn: a class name, or the beginning of one if only one begins so; several with commas"""
+    """whose decisions to learn: a class name, or the beginning of one if only one begins so; several with commas, or
+    all"""
     output_dir: Path | None = None
     """where split, summary and plots go; default hrl_dataset in --data-dir"""
     cache_dir: Path | None = None
@@ -205,7 +206,8 @@ class TrainOptions:
     awr_agents: str | None = None
     """whose decisions AWR weighs: names with commas, or all; those that were cloned (--agent-name) if not given"""
     agent_name: str = "PenguinAgent"
-    """whose decisions to learn: a class name, or the beginning of one if only one begins so; several with commas"""
+    """whose decisions to learn: a class name, or the beginning of one if only one begins so; several with commas, or
+    all"""
     val_ratio: float = 0.1
     """share of world configurations to validate on"""
     test_ratio: float = 0.05
@@ -263,8 +265,9 @@ class TrainOptions:
     l3_mode: Literal["residual", "direct"] = "residual"
     """residuals to L1's baseline (scheme E), or actions themselves (scheme F)"""
     awr_beta: float = 1.0
-    """temperature of AWR in standard deviations of the advantage: a decision one deviation better than expected weighs
-    exp(1/beta) times one that was as expected (at most 20); smaller trusts good outcomes more"""
+    """temperature of AWR in standard deviations of the advantage (by level of the chain): a decision one deviation
+    better than expected weighs exp(1/beta) times one that was as expected, at most 20; smaller trusts good outcomes
+    more"""
     awr_lambda: float = 0.95
     """λ of the day's TD(λ) advantage: 1 counts what was earned to the end of the game, 0 the next day's value only"""
     l2_backfill_device: str = "cpu"

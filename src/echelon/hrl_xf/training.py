@@ -217,9 +217,8 @@ def critic_epochs(
     if len(train) and layer.is_new:
         layer.scale_to(float(train.target.mean()), float(train.target.std()))
     settings = cfg.fit_settings(cfg.critic_epochs, cfg.critic_batch_size, cfg.critic_lr, cfg.average)
-    fingerprint, describe = _fingerprint(data, val), _begun(layer, cfg)
-    path = cfg.critic_resume_path
-    yield from _phase(CRITIC, layer, (train, check), critic_loss, fingerprint, describe, settings, cfg, path, stop)
+    fingerprint, path = _fingerprint(data, val), cfg.critic_resume_path
+    yield from _phase(CRITIC, layer, (train, check), critic_loss, fingerprint, {}, settings, cfg, path, stop)
 
 
 def l3_awr_epochs(
