@@ -42,7 +42,7 @@ def train(folder: Path, cache: Path, epochs: int = 2, phases: str = "l2,l3,l4", 
     options = TrainOptions(
         phases=phases, l3_awr="l3" in phases, data_dir=LOGS, cache_dir=cache, output_dir=folder, num_workers=1,
         quiet=True, val_ratio=0.3, test_ratio=0.3,
-        split_seed=1, l2_epochs=epochs, l3_epochs=epochs, l3_awr_epochs=epochs, l4_epochs=epochs,
+        split_seed=1, l2_epochs=epochs, l3_epochs=epochs, l3_awr_epochs=epochs, l4_epochs=epochs, critic_epochs=epochs,
         l2_batch_size=64, l3_batch_size=256, l4_batch_size=64, **more,
     )  # fmt: skip
     assert train_command.run(options) == 0
@@ -62,7 +62,7 @@ def close(found: Path, wanted: Path, scale: float) -> None:
         torch.testing.assert_close(ours[name], tensor, rtol=0, atol=most, msg=f"{name} differs")
 
 
-@pytest.mark.parametrize("phase", ["l2_bc", "l3_bc", "l3_awr", "l4_distill"])
+@pytest.mark.parametrize("phase", ["l2_bc", "l3_bc", "critic", "l3_awr", "l4_distill"])
 def test_it_learns_the_same_on_another_device(runs: dict[str, Path], phase: str) -> None:
     """Losses, and the optimiser's means of gradients and their squares; the weights have hardly moved yet."""
     one, other = read_metrics(runs["cpu"]), read_metrics(runs["other"])
@@ -78,7 +78,7 @@ def test_what_was_begun_on_one_device_goes_on_with_another(runs: dict[str, Path]
     close(runs["both"] / last, runs["cpu"] / last, 0.01)
 
 
-@pytest.mark.parametrize("layer", ["l2", "l3", "l4"])
+@pytest.mark.parametrize("layer", ["l2", "l3", "l4", "critic"])
 def test_figures_are_the_same_on_another_device(runs: dict[str, Path], cache: Path, layer: Any) -> None:
     def figures(device: str) -> Any:
         options = EvaluateOptions(

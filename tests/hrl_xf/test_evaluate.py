@@ -15,10 +15,8 @@ from echelon.hrl_xf.data_pipeline import micro_of, open_tournament
 from echelon.hrl_xf.evaluate import lines, rule_figures, run
 from echelon.hrl_xf.goal_backfill import fill_goals
 from echelon.hrl_xf.l1_safety import REJECT
-from echelon.hrl_xf.l2_manager import load_l2
 from echelon.hrl_xf.l3_executor import HeuristicExecutor
 from echelon.hrl_xf.l3_situation import Situation
-from echelon.hrl_xf.layer_files import save_layer
 from echelon.hrl_xf.options import EvaluateOptions, TrainOptions
 from echelon.hrl_xf.train_command import run as train
 from tests.hrl_xf.log_examples import LOGS
@@ -92,16 +90,6 @@ def test_lines_show_every_number() -> None:
     text = "\n".join(lines({"a": {"n": 1200, "MAE": 0.5}, "b": {"x": 1.0, "c": {"y": 2.0}}}))
     assert "a: n 1,200  MAE 0.5" in text
     assert "c: y 2" in text
-
-
-def test_weights_with_another_teacher_are_named(trained: dict[str, Any], caplog: pytest.LogCaptureFixture) -> None:
-    figures(trained, "l2")
-    assert "learnt from" not in caplog.text
-    taught = save_layer(
-        load_l2(trained["output_dir"] / "l2_bc"), trained["output_dir"] / "taught", {"teacher": "rules"}
-    )
-    figures(trained, "l2", model_path=taught)
-    assert "learnt from the rules; the figures compare it with the agent of the logs" in caplog.text
 
 
 def test_the_heuristic_l3_has_the_alpha_of_its_decision(trained: dict[str, Any]) -> None:

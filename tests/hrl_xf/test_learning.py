@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 import torch
 
+from echelon.hrl_xf.advantages import Advantages, outcomes_of
 from echelon.hrl_xf.batches import L3Batch, L3Rows, L3Source, in_order, shuffled, take
 from echelon.hrl_xf.data_pipeline import micro_of
 from echelon.hrl_xf.day_batch import Ints
+from echelon.hrl_xf.day_critic import DayCritic
 from echelon.hrl_xf.fit_task import FitSettings, Task
 from echelon.hrl_xf.fitting import fit
 from echelon.hrl_xf.l1_safety import ACCEPT, REJECT, L1SafetyLayer
@@ -19,7 +21,6 @@ from echelon.hrl_xf.l3_executor import TemporalDecisionTransformer, View
 from echelon.hrl_xf.l3_heads import L3Inputs
 from echelon.hrl_xf.l3_situation import Situation
 from echelon.hrl_xf.learning import l3_loss, weigh
-from echelon.hrl_xf.rewards import Advantages
 from echelon.hrl_xf.tournament_data import TournamentData
 from tests.hrl_xf.l3_examples import played, small_l3, tokens
 from tests.hrl_xf.log_examples import PENGUIN_MIDDLE
@@ -46,10 +47,12 @@ def test_weights_multiply_the_loss(data: TournamentData) -> None:
     plain = l3_loss(layer, source.load(at))[0]
     source.weight = torch.full((len(source),), 3.0)
     torch.testing.assert_close(l3_loss(layer, source.load(at))[0], 3 * plain)
-    fitted = weigh(source, None, 0.5, 20.0)
-    assert isinstance(fitted, Advantages)
-    won = source.column("reward") > 0
-    assert source.weight[torch.as_tensor(won)].mean() > source.weight[torch.as_tensor(~won)].mean()
+    outcomes = outcomes_of(micro_of(data), DayCritic())
+    advantages = Advantages.fit(outcomes)
+    weigh(source, outcomes, advantages)
+    better = torch.as_tensor(advantages.advantage(outcomes) > 0)
+    assert source.weight[better].min() > 1 > source.weight[~better].max()
+    assert torch.equal(source.load(at).weight, source.weight[:100])  # type: ignore[arg-type]
 
 
 class Memories:
@@ -72,8 +75,7 @@ class Memories:
         n, no, zero = len(at), torch.zeros(len(at), dtype=torch.bool), torch.zeros(len(at), dtype=torch.long)
         rows = L3Rows(
             inputs=take(self.inputs, torch.as_tensor(at)), thread=torch.arange(n), history=torch.full((n,), 6),
-            op=self.op[at], day=zero, dq=zero, dp=zero, op_counts=~no, offer_counts=no, reward=zero.double(), seller=no,
-            phase=zero,
+            op=self.op[at], day=zero, dq=zero, dp=zero, op_counts=~no, offer_counts=no,
         )  # fmt: skip
         return L3Batch(self.tokens[at], torch.ones(n, 6, dtype=torch.bool), rows)
 

@@ -20,8 +20,6 @@ from echelon.hrl_xf.tournament_data import TournamentData
 from tests.hrl_xf.day_examples import same_bits
 from tests.hrl_xf.log_examples import PENGUIN_FIRST, PENGUIN_MIDDLE, RANDOM, SHORT, data_of, log_of, with_entries
 
-OUTCOME = {"deal", "day_outcome"}
-"""Fields of a micro batch that may look ahead: they are rewards, never inputs."""
 PADDED = {"tokens", "token_mask", "thread"}
 ALL_PENGUINS = [PENGUIN_FIRST, PENGUIN_MIDDLE]
 
@@ -175,7 +173,7 @@ def cuts(log: AgentLog, count: int) -> list[int]:
 
 def inputs_and_labels(micro: MicroDataset, at: Any) -> dict[str, Any]:
     batch = micro.batch(at)
-    found = {f.name: getattr(batch, f.name) for f in fields(batch) if f.name not in OUTCOME | PADDED}
+    found = {f.name: getattr(batch, f.name) for f in fields(batch) if f.name not in PADDED}
     seen = np.zeros((len(batch.op), 48, 4), np.float32)
     for i, (thread, length) in enumerate(zip(batch.thread, batch.history, strict=True)):
         seen[i, :length] = batch.tokens[thread, :length]

@@ -125,17 +125,17 @@ def test_a_phase_can_be_repeated_anew_and_the_run_explains_itself(options: dict[
         run(TrainOptions(**options, phases="l2", agent_name="AS0"))  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="seed: 5 → 6"):
         run(TrainOptions(**options, phases="l2", seed=6))  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="teacher"):
-        run(TrainOptions(**options, phases="l2", seed=5, teacher="rules"))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
         ({"phases": "l3,l2"}, "use --phases l2,l3"),
-        ({"phases": "l2,l5"}, "some of l2,l3,l4"),
+        ({"phases": "l2,l5"}, "some of critic,l2,l3,l4"),
         ({"phases": "l2", "l3_awr": True}, "add l3"),
-        ({"l3_awr": True, "teacher": "rules"}, "use --teacher logs"),
+        ({"awr_agents": "all"}, "add --l3-awr"),
+        ({"l3_awr": True, "awr_beta": 0.0}, "above 0"),
+        ({"l3_awr": True, "awr_lambda": 1.5}, r"within 0\.\.1"),
         ({"phases": "l2,l3", "l2_model_path": Path("x")}, "leave out one"),
     ],
 )

@@ -22,9 +22,7 @@ from echelon.hrl_xf.l2_manager import CHANNELS
 from echelon.hrl_xf.l3_heads import P_SIZE, Q_SIZE, L3Inputs
 from echelon.hrl_xf.l3_situation import Mode, Situation
 from echelon.hrl_xf.l4_samples import L4Dataset
-from echelon.hrl_xf.rewards import phases_of, rewards_of
 from echelon.hrl_xf.samples import MacroDataset, MicroDataset
-from echelon.hrl_xf.teachers import answers_to_learn, goals_to_learn
 from echelon.hrl_xf.tournament_data import TournamentData
 from echelon.runtime import seeding
 
@@ -104,8 +102,7 @@ class L2Source:
 
     def _columns(self, at: Ints) -> list[Tensor]:
         b = self._data.batch(at)
-        goal = goals_to_learn(self._data, at, b.goal)
-        columns = (b.x_static, b.X_temporal, b.x_role, b.spot, goal, b.goal_mask)
+        columns = (b.x_static, b.X_temporal, b.x_role, b.spot, b.goal, b.goal_mask)
         return [torch.as_tensor(column, dtype=torch.float32).flatten(1) for column in columns]
 
     def _buffer(self, size: int) -> Tensor:
@@ -145,9 +142,6 @@ class L3Rows:
     dp: Tensor  # (N,)
     op_counts: Tensor  # (N,) the answer is legal, and there was another legal one
     offer_counts: Tensor  # (N,) the offer sent is one that L3 can name
-    reward: Tensor  # (N,) float64
-    seller: Tensor  # (N,)
-    phase: Tensor  # (N,)
 
 
 @dataclass(frozen=True)
@@ -206,8 +200,9 @@ class L3Source:
         s = Situation.of_batch(b, self.alpha(at))
         x = L3Inputs.of(s, self._mode)
         to = torch.as_tensor
-        op, offer = answers_to_learn(self._data.data.teacher, b, s)
-        day, dq, dp = offer[:, 2], offer[:, 0] - x.legal.first_q, offer[:, 1] - x.legal.first_p
+        op, day = to(b.op), to(b.time_label)
+        dq, dp = (to(b.offer_base[:, i] + delta) for i, delta in enumerate((b.delta_q, b.delta_p)))
+        dq, dp = dq - x.legal.first_q, dp - x.legal.first_p
         known = (op == REJECT) & (day >= 0) & (dq >= 0) & (dq < Q_SIZE) & (dp >= 0) & (dp < P_SIZE)
         day, dq, dp = (v.masked_fill(~known, 0) for v in (day, dq, dp))
         known &= _at(x.legal.day, day) & _at(x.legal.quantities(day, Q_SIZE)[1], dq)
@@ -216,8 +211,7 @@ class L3Source:
         rows = L3Rows(
             inputs=x, thread=to(b.thread), history=to(b.history), op=op, day=day.masked_fill(~known, 0),
             dq=dq.masked_fill(~known, 0), dp=dp.masked_fill(~known, 0), op_counts=_at(ops, op) & (ops.sum(-1) > 1),
-            offer_counts=known, reward=to(rewards_of(b)), seller=to(s.seller),
-            phase=to(phases_of(b.history, b.relative_time)),
+            offer_counts=known,
         )  # fmt: skip
         return L3Batch(to(b.tokens), to(b.token_mask), rows)
 
@@ -251,7 +245,7 @@ class L3Source:
         return [pieces[i] for i in rng.permutation(len(pieces))]
 
     def column(self, name: str) -> NDArray[Any]:
-        """A column of all decisions: reward, seller, phase, op …"""
+        """A column of all decisions: op, op_counts, offer_counts …"""
         if self._rows is not None:
             return np.asarray(getattr(self._rows, name))
         parts = [np.asarray(getattr(self._make(at).rows, name)) for at in self.epoch(CHUNK, None)]

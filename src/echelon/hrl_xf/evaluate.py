@@ -17,6 +17,7 @@ import numpy as np
 import torch
 
 from echelon.hrl_xf.batches import L3Source, L4Source
+from echelon.hrl_xf.critic_figures import evaluate_critic
 from echelon.hrl_xf.data_pipeline import l4_of, macro_of, micro_of, open_tournament
 from echelon.hrl_xf.day_batch import Bools, Floats, Ints
 from echelon.hrl_xf.devices import device_of, device_of_layer, on_device
@@ -52,12 +53,14 @@ BATCH = 4096
 def run(options: EvaluateOptions) -> int:
     """The command: figures on the console and in the run's folder."""
     device_of(options.device)
+    agents = "all" if options.layer == "critic" else options.agent_name
     data = open_tournament(
-        options.data_dir, options.agent_name, options.num_workers, cache_dir=options.cache_dir,
+        options.data_dir, agents, options.num_workers, cache_dir=options.cache_dir,
         horizon=options.horizon, quiet=options.quiet,
     )  # fmt: skip
     split = read_split(options.output_dir)
-    figures = {"l2": evaluate_l2, "l3": evaluate_l3, "l4": evaluate_l4}[options.layer](data, split, options)
+    made = {"l2": evaluate_l2, "l3": evaluate_l3, "l4": evaluate_l4, "critic": evaluate_critic}
+    figures = made[options.layer](data, split, options)
     path = options.output_dir / f"evaluation_{options.layer}_{options.split}.json"
     write_json(path, {"format_version": 1, "layer": options.layer, "split": options.split, **_jsonable(figures)})
     for line in lines(figures):
@@ -67,10 +70,8 @@ def run(options: EvaluateOptions) -> int:
 
 
 def _note(path: Path) -> dict[str, Any]:
-    """What a layer's file says of its training; weights with another teacher than the logs are no clones of theirs."""
+    """What a layer's file says of its training."""
     note: dict[str, Any] = json.loads(read_layer(path)[0]["note"])
-    if "teacher" in note:
-        log.warning("%s learnt from the %s; the figures compare it with the agent of the logs", path, note["teacher"])
     return note
 
 
@@ -119,7 +120,6 @@ def evaluate_l2(data: TournamentData, split: WorldSplit, options: EvaluateOption
     """Errors of goals in pieces and currency: the network, the training mean, yesterday's goal, the heuristic."""
     path = options.model_path or options.output_dir / "l2_bc"
     layer = load_l2(path, options.device)
-    _note(path)
     macro = macro_of(data)
     train, chosen = _goals(part(macro, split, "train")), part(macro, split, options.split)
     mean = masked_mean(train[0], train[1])

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from echelon.hrl_xf.advantages import Advantages, Outcomes
 from echelon.hrl_xf.batches import L2Rows, L3Batch, L3Source, L4Rows
 from echelon.hrl_xf.fit_task import Sums
 from echelon.hrl_xf.l2_gradient import MaskedGoalLoss, QTransform
@@ -17,7 +18,6 @@ from echelon.hrl_xf.l2_manager import HorizonManagerPPO
 from echelon.hrl_xf.l3_executor import TemporalDecisionTransformer
 from echelon.hrl_xf.l4_coordinator import GlobalCoordinator, distill_loss
 from echelon.hrl_xf.layer_files import Layer
-from echelon.hrl_xf.rewards import Advantages
 from echelon.onpolicy.distributions import Gated, MaskedCategorical, Product
 
 Loss = Callable[[Layer, Any], tuple[Tensor, Sums]]
@@ -90,12 +90,9 @@ def l3_loss(layer: Layer, b: L3Batch) -> tuple[Tensor, Sums]:
     return loss, {"loss": (float((weight * each).detach().sum()), float(counts.sum())), **sums}
 
 
-def weigh(source: L3Source, advantages: Advantages | None, beta: float, max_weight: float) -> Advantages:
-    """Give decisions their AWR weights; means are fitted to this source if none are given."""
-    reward, seller, phase = (source.column(name) for name in ("reward", "seller", "phase"))
-    fitted = advantages or Advantages.fit(reward, seller, phase, beta, max_weight)
-    source.weight = torch.as_tensor(fitted.weights(reward, seller, phase))
-    return fitted
+def weigh(source: L3Source, outcomes: Outcomes, advantages: Advantages) -> None:
+    """Give the decisions of a source their AWR weights."""
+    source.weight = torch.as_tensor(advantages.weights(outcomes))
 
 
 def weight_distribution(source: L3Source) -> dict[str, float]:

@@ -144,8 +144,10 @@ def match_agent(name: str, types: Iterable[str]) -> str:
 
 
 def match_agents(names: str, types: Iterable[str]) -> list[str]:
-    """The classes of a list `A,B,…`, each once, as `match_agent` finds them."""
+    """The classes of a list `A,B,…`, each once, as `match_agent` finds them; "all" are all of them."""
     known = list(types)
+    if names.strip() == "all" and known:
+        return sorted(set(known))
     return list(dict.fromkeys(match_agent(name.strip(), known) for name in names.split(",")))
 
 

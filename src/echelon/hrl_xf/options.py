@@ -149,7 +149,8 @@ class DatasetOptions:
     data_dir: Path
     """a collection's folder, or a parent of several"""
     agent_name: str = "PenguinAgent"
-    """whose decisions to learn: a class name, or the beginning of one if only one begins so; several with commas"""
+    """whose decisions to learn: a class name, or the beginning of one if only one begins so; several with commas, or
+    all"""
     output_dir: Path | None = None
     """where split, summary and plots go; default hrl_dataset in --data-dir"""
     cache_dir: Path | None = None
@@ -190,7 +191,8 @@ class TrainOptions:
     `echelon hrl train --data-dir tournament_history/hrl_data_…_std --output-dir training_runs/first`
 
     Phases run in order; L3 and L4 see the goals that the trained L2 predicts. `--l3-awr` adds advantage-weighted
-    regression after cloning. Epochs and learning rates may be changed between runs: training then goes on with them.
+    regression after cloning, and before it a critic of days if there is none. Epochs and learning rates may be changed
+    between runs: training then goes on with them.
     """
 
     data_dir: Path
@@ -198,11 +200,14 @@ class TrainOptions:
     output_dir: Path = Path("training_runs/hrl_xf")
     """weights, checkpoints, metrics.jsonl, tb/ and world_split.json go here"""
     phases: str = "l2,l3,l4"
-    """which layers to train, in this order"""
+    """which layers to train, in this order; `critic` before them trains the critic of days (on all agents' logs)"""
     l3_awr: Flag = False
     """after cloning, go on with advantage-weighted regression; the cloned weights stay"""
+    awr_agents: str | None = None
+    """whose decisions AWR weighs: names with commas, or all; those that were cloned (--agent-name) if not given"""
     agent_name: str = "PenguinAgent"
-    """whose decisions to learn: a class name, or the beginning of one if only one begins so; several with commas"""
+    """whose decisions to learn: a class name, or the beginning of one if only one begins so; several with commas, or
+    all"""
     val_ratio: float = 0.1
     """share of world configurations to validate on"""
     test_ratio: float = 0.05
@@ -211,9 +216,6 @@ class TrainOptions:
     """another seed divides the configurations otherwise"""
     regen_split: Flag = False
     """divide anew where world_split.json was made with other ratios or another seed"""
-    teacher: Literal["logs", "rules"] = "logs"
-    """whose goals and answers L2 and L3 learn: those of the agent of the logs, or what Echelon's rules would have
-    wished at the same moments (any agent's logs will do then)"""
     l3_goal_backfill: GoalSource = "l2"
     """what L3 sees as goal: L2's predictions; v2 (labels that know the day) and none are for comparison"""
     l4_goal_source: Literal["v2", "l2"] = "l2"
@@ -226,6 +228,8 @@ class TrainOptions:
     """epochs in all, those before a resume included"""
     l3_epochs: int = 20
     """the same for L3's cloning"""
+    critic_epochs: int = 20
+    """the same for the critic"""
     l3_awr_epochs: int = 5
     """the same for AWR"""
     l4_epochs: int = 10
@@ -236,17 +240,21 @@ class TrainOptions:
     """decisions in a batch; whole threads, so a few more or less"""
     l4_batch_size: int = 256
     """sets of threads in a batch"""
+    critic_batch_size: int = 512
+    """days in a batch of the critic"""
     l2_lr: float = 1.5e-3
     """learning rate; a resumed run uses the one it is given"""
     l3_lr: float = 1e-3
     """the same for L3's cloning"""
+    critic_lr: float = 1e-3
+    """the same for the critic"""
     l3_awr_lr: float = 3e-4
     """the same for AWR"""
     l4_lr: float = 3e-3
     """the same for L4"""
     average: float = 0.99
-    """L2 and L3: the weights that are validated and saved are a running mean, each step keeps this share of it; 0: the
-    last weights as they are"""
+    """L2, L3 and critic: the weights that are validated and saved are a running mean, each step keeps this share of it;
+    0: the last weights as they are"""
     l2_q_transform: Literal["none", "log1p", "sqrt"] = "none"
     """how quantities are compared: as they are, or tamed, since a few are very large (log1p errs less relative to
     small quantities, more in pieces)"""
@@ -256,8 +264,12 @@ class TrainOptions:
     """L2 sees stock and commitments in days of work, not as shares of the whole game's capacity"""
     l3_mode: Literal["residual", "direct"] = "residual"
     """residuals to L1's baseline (scheme E), or actions themselves (scheme F)"""
-    awr_beta: float = 0.5
-    """temperature of AWR: smaller trusts good outcomes more"""
+    awr_beta: float = 1.0
+    """temperature of AWR in standard deviations of the advantage (by level of the chain): a decision one deviation
+    better than expected weighs exp(1/beta) times one that was as expected, at most 20; smaller trusts good outcomes
+    more"""
+    awr_lambda: float = 0.95
+    """λ of the day's TD(λ) advantage: 1 counts what was earned to the end of the game, 0 the next day's value only"""
     l2_backfill_device: str = "cpu"
     """where L2 predicts goals for L3 and L4: any torch device"""
     l2_backfill_batch_size: int = 4096
@@ -294,8 +306,9 @@ class TrainOptions:
 
     def __post_init__(self) -> None:
         names = self.phase_names
-        if not names or any(name not in ("l2", "l3", "l4") for name in names) or len(set(names)) < len(names):
-            raise ValueError(f"--phases {self.phases!r} must name some of l2,l3,l4, each once")
+        known = ("critic", "l2", "l3", "l4")
+        if not names or any(name not in known for name in names) or len(set(names)) < len(names):
+            raise ValueError(f"--phases {self.phases!r} must name some of {','.join(known)}, each once")
         if list(names) != sorted(names):
             raise ValueError(
                 f"--phases {self.phases!r} is out of order: L3 and L4 see the goals of the trained L2; use "
@@ -303,9 +316,11 @@ class TrainOptions:
             )
         if self.l3_awr and "l3" not in names:
             raise ValueError("--l3-awr starts from a cloned L3; add l3 to --phases")
-        if self.l3_awr and self.teacher != "logs":
+        if self.awr_agents is not None and not self.l3_awr:
+            raise ValueError(f"--awr-agents {self.awr_agents} says whom AWR learns from; add --l3-awr, or leave it out")
+        if not self.awr_beta > 0 or not 0 <= self.awr_lambda <= 1:
             raise ValueError(
-                "--l3-awr weighs what the logs' agent did by how it ended; use --teacher logs, or leave it out"
+                f"--awr-beta {self.awr_beta} must be above 0 and --awr-lambda {self.awr_lambda} within 0..1"
             )
         if self.init_from is not None and self.init_from.resolve() == self.output_dir.resolve():
             raise ValueError(
@@ -335,8 +350,8 @@ class EvaluateOptions:
     """the data it was trained on (the split of worlds is read from --output-dir)"""
     output_dir: Path = Path("training_runs/hrl_xf")
     """the run: weights and world_split.json; figures go to evaluation_<layer>_<split>.json there"""
-    layer: Literal["l2", "l3", "l4"] = "l2"
-    """which layer"""
+    layer: Literal["l2", "l3", "l4", "critic"] = "l2"
+    """which layer; the critic is judged on the days of all agents of the logs"""
     split: Literal["train", "val", "test"] = "val"
     """on which worlds"""
     model_path: Path | None = None

@@ -93,6 +93,7 @@ class MicroBatch:
     others: Ints  # (N, 3) other threads of the call on this side with an offer, their quantity, rank by price
     on_table: Bools  # (N,) whether there is an offer to accept: then it is the last token
     l1_op: Ints  # (N,) L1's own answer
+    spot: Array  # (N, 2) at dawn
     # labels
     op: Ints  # (N,) 0 ACCEPT, 1 REJECT, 2 END
     delta_q: Ints  # (N,) pieces above offer_base; 0 unless REJECT
@@ -101,12 +102,6 @@ class MicroBatch:
     delta_day: Ints  # (N,) days later than offer_base; 0 unless REJECT
     in_range: Bools  # (N,) a REJECT whose residuals L1 lets pass: train Δq, Δp and days ahead on these only
     fits: Ints  # (N,) which rules of L1 the sent or accepted offer keeps
-    # outcome: known after the decision, for rewards only
-    deal: Ints  # (N, 3) the thread's deal: quantity, unit price, days ahead; zeros without one
-    spot: Array  # (N, 2) at dawn
-    costs: Array  # (N, 3) shortfall penalty, storage cost, disposal cost a piece, at dawn
-    day_outcome: Array  # (N, 4) the day's profit, shortfall penalty, storage cost, disposal cost
-    progress: Array  # (N,) current_step / n_steps
 
 
 class Rows(Sequence[T], Generic[T]):
@@ -212,7 +207,7 @@ class MicroDataset(Rows[MicroSample]):
                 yield ranges(starts[some], sizes[some])
 
     def batch(self, at: Ints) -> MicroBatch:
-        tables, take = self.data.tables, self.data.tables.store.take
+        tables = self.data.tables
         m = tables.moments(self.rows[at])
         unique, first, thread = np.unique(m.thread, return_index=True, return_inverse=True)
         order = np.argsort(first)  # as they come: logs may stand in the tables in another order
@@ -221,7 +216,6 @@ class MicroDataset(Rows[MicroSample]):
         wanted = goal.reshape(-1, 4, 4)[:, :, ::2].astype(np.float64)
         rejects = m.op == REJECT
         residual = np.where(rejects[:, None], m.sent_offer - m.plain, 0)
-        log = take("day.log", m.day)
         return MicroBatch(
             tokens=threads.tokens,
             token_mask=threads.mask,
@@ -240,6 +234,7 @@ class MicroDataset(Rows[MicroSample]):
             others=m.others,
             on_table=m.on_table,
             l1_op=m.l1_op,
+            spot=m.spot.astype(np.float32),
             op=m.op,
             delta_q=residual[:, 0],
             delta_p=residual[:, 1],
@@ -247,11 +242,6 @@ class MicroDataset(Rows[MicroSample]):
             delta_day=residual[:, 2],
             in_range=rejects & (m.fits == REPRESENTABLE),
             fits=m.fits,
-            deal=take("thread.deal", m.thread)[:, [0, 2, 1]],
-            spot=m.spot.astype(np.float32),
-            costs=take("day.costs", m.day),
-            day_outcome=take("day.outcome", m.day),
-            progress=(take("day.current_step", m.day) / take("log.n_steps", log)).astype(np.float32),
         )
 
     def _row(self, at: int) -> MicroSample:

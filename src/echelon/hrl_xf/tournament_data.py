@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
 
 import msgspec
 import numpy as np
@@ -15,8 +14,6 @@ from echelon.hrl_xf.day_batch import Ints
 from echelon.hrl_xf.goals import GOAL_SIZE
 from echelon.hrl_xf.sample_tables import SampleTables
 from echelon.hrl_xf.shards import IN_MEMORY, Store, map_shard, ranges, read_metadata
-
-Teacher = Literal["logs", "rules"]
 
 
 class TournamentData:
@@ -38,8 +35,6 @@ class TournamentData:
         self.tables = SampleTables(store, horizon)
         self.goals: NDArray[np.float32] | None = None  # (days of the store, 16); None: all zeros
         self.goal_source = "none"
-        self.teacher: Teacher = "logs"
-        """whose goals and answers are learnt (see `teachers`)"""
         number = {name: i for i, name in enumerate(self.shards)}
         self._shard_of = np.array([number[record.shard] for record in records])
         self._log_rows = np.array([store.first_row("log", number[r.shard]) + r.row for r in records])

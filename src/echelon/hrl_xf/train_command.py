@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import torch
 
 from echelon.hrl_xf.data_pipeline import l4_of, macro_of, micro_of, open_tournament
+from echelon.hrl_xf.day_critic import DayCritic
 from echelon.hrl_xf.devices import device_of
 from echelon.hrl_xf.fit_task import EpochReport
 from echelon.hrl_xf.fitting import history_of
@@ -27,6 +28,7 @@ from echelon.hrl_xf.split import SPLITS, WorldSplit, world_split
 from echelon.hrl_xf.tournament_data import TournamentData
 from echelon.hrl_xf.training import (
     TrainConfig,
+    critic_epochs,
     l2_bc_epochs,
     l3_awr_epochs,
     l3_bc_epochs,
@@ -34,7 +36,7 @@ from echelon.hrl_xf.training import (
     measure_phase,
 )
 from echelon.hrl_xf.training_plots import page
-from echelon.hrl_xf.weight_files import STEMS
+from echelon.hrl_xf.weight_files import CRITIC, STEMS
 from echelon.runtime.files import write_atomic
 from echelon.runtime.metrics import MetricsWriter, read_metrics
 from echelon.runtime.rundir import RunDir, open_run, write_config
@@ -53,6 +55,11 @@ class Training:
     options: TrainOptions
     cfg: TrainConfig
     data: TournamentData
+    """of the agents to clone"""
+    others: TournamentData | None
+    """of all agents, where the critic is trained"""
+    weighed: TournamentData
+    """of the agents that AWR learns from"""
     split: WorldSplit
     stop: Stop
 
@@ -89,17 +96,16 @@ def open_training(options: TrainOptions) -> RunDir:
 
 def train(options: TrainOptions) -> int:
     """Open the data, divide them, and train phase by phase."""
-    data = open_tournament(
-        options.data_dir, options.agent_name, options.num_workers, cache_dir=options.cache_dir,
-        horizon=options.horizon, quiet=options.quiet or options.no_progress_bar,
-    )  # fmt: skip
-    data.teacher = options.teacher
+    data = _logs_of(options, options.agent_name)
+    others = _logs_of(options, "all") if CRITIC in phases_of(options) and not options.stats_only else None
+    weighed = data if options.awr_agents is None else _logs_of(options, options.awr_agents)
+    configs = {record.config_id for some in (data, others, weighed) if some is not None for record in some.records}
     split = world_split(
-        options.output_dir, (record.config_id for record in data.records), val_ratio=options.val_ratio,
+        options.output_dir, configs, val_ratio=options.val_ratio,
         test_ratio=options.test_ratio, seed=options.split_seed, regenerate=options.regen_split,
     )  # fmt: skip
     with stopping() as stop:
-        training = Training(options, config_of(options), data, split, stop)
+        training = Training(options, config_of(options), data, others, weighed, split, stop)
         show_stats(training)
         if options.stats_only:
             return 0
@@ -114,10 +120,20 @@ def train(options: TrainOptions) -> int:
     return 0
 
 
+def _logs_of(options: TrainOptions, agents: str) -> TournamentData:
+    return open_tournament(
+        options.data_dir, agents, options.num_workers, cache_dir=options.cache_dir, horizon=options.horizon,
+        quiet=options.quiet or options.no_progress_bar,
+    )  # fmt: skip
+
+
 def phases_of(options: TrainOptions) -> list[str]:
+    """The phases in their order; AWR needs a critic, which is trained first if there is none."""
     names = list(options.phase_names)
     if options.l3_awr:
-        names.insert(names.index("l3") + 1, "l3_awr")
+        wanting = options.no_resume or not layer_path(options.output_dir / CRITIC).exists()
+        after = names.index("l3") + 1
+        names[after:after] = [CRITIC, "l3_awr"] if wanting and CRITIC not in names else ["l3_awr"]
     return names
 
 
@@ -254,7 +270,7 @@ def _l2(training: Training) -> None:
     follow(training, "l2_bc", l2_bc_epochs(layer, train, training.cfg, val, training.stop), layer, test)
 
 
-def _fill(training: Training, source: str) -> None:
+def _fill(training: Training, source: str, data: TournamentData) -> None:
     """Goals for L3 and L4; those of L2 need a trained one."""
     options = training.options
     path = None
@@ -266,28 +282,38 @@ def _fill(training: Training, source: str) -> None:
                 "train it first (--phases l2,l3), or name one with --l2-model-path"
             )
         load_l2(path)  # says what is wrong with it before the data are touched
-    fill_goals(training.data, source, path, options.l2_backfill_batch_size, options.l2_backfill_device)
+    fill_goals(data, source, path, options.l2_backfill_batch_size, options.l2_backfill_device)
 
 
 def _l3(training: Training) -> None:
-    _fill(training, training.options.l3_goal_backfill)
+    _fill(training, training.options.l3_goal_backfill, training.data)
     train, val, test = training.parts(micro_of(training.data))
     layer = _first(training, TemporalDecisionTransformer, "l3", mode=training.options.l3_mode)
     follow(training, "l3_bc", l3_bc_epochs(layer, train, training.cfg, val, training.stop), layer, test)
 
 
 def _l3_awr(training: Training) -> None:
-    _fill(training, training.options.l3_goal_backfill)
-    train, val, test = training.parts(micro_of(training.data))
+    _fill(training, training.options.l3_goal_backfill, training.weighed)
+    train, val, test = training.parts(micro_of(training.weighed))
     layer = load_l3(Path(training.cfg.output_dir) / "l3_bc")
     follow(training, "l3_awr", l3_awr_epochs(layer, train, training.cfg, val, training.stop), layer, test)
 
 
+def _critic(training: Training) -> None:
+    assert training.others is not None
+    train, val, test = training.parts(macro_of(training.others))
+    torch.manual_seed(task_seed(training.options.seed, CRITIC, "weights"))
+    layer = DayCritic(training.options.horizon)
+    follow(training, CRITIC, critic_epochs(layer, train, training.cfg, val, training.stop), layer, test)
+
+
 def _l4(training: Training) -> None:
-    _fill(training, training.options.l4_goal_source)
+    _fill(training, training.options.l4_goal_source, training.data)
     train, val, test = training.parts(l4_of(training.data))
     layer = _first(training, GlobalCoordinator, "l4")
     follow(training, "l4_distill", l4_distill_epochs(layer, train, training.cfg, val, training.stop), layer, test)
 
 
-PHASES: dict[str, Callable[[Training], None]] = {"l2": _l2, "l3": _l3, "l3_awr": _l3_awr, "l4": _l4}
+PHASES: dict[str, Callable[[Training], None]] = {
+    CRITIC: _critic, "l2": _l2, "l3": _l3, "l3_awr": _l3_awr, "l4": _l4,
+}  # fmt: skip

@@ -5,11 +5,11 @@ generator of epochs for those who want to do something between them:
     for report in l2_bc_epochs(l2, macro, cfg, val=macro_val): ...
 
 `HRLXFTrainer` holds layers and runs phases for scripts. The order is the guides' §1.4: L2 on v2 goals; its predictions
-are the goals L3 sees (`load_tournament_data(goal_backfill="l2")`); L3 by behaviour cloning, then AWR from there; L4
-from its teacher. What every phase writes below `output_dir`:
+are the goals L3 sees (`load_tournament_data(goal_backfill="l2")`); L3 by behaviour cloning, then AWR from there, with
+a critic that has learnt what days earn; L4 from its teacher. What every phase writes below `output_dir`:
 
     checkpoints/l2_bc/l2_bc_epoch{N}/     whole state; `pointers.json` names `last` and `best`
-    l2_bc.safetensors                     the best weights, self-describing (l3_bc, l3_awr, l4_distill alike)
+    l2_bc.safetensors                     the best weights, self-describing (l3_bc, critic, l3_awr, l4_distill alike)
 """
 
 from __future__ import annotations
@@ -22,7 +22,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
+
+from echelon.hrl_xf.advantages import Advantages, outcomes_of
 from echelon.hrl_xf.batches import L2Source, L3Source, L4Source
+from echelon.hrl_xf.critic_learning import CriticSource, critic_loss
+from echelon.hrl_xf.data_pipeline import macro_of
+from echelon.hrl_xf.day_critic import DayCritic, load_critic
 from echelon.hrl_xf.devices import device_of
 from echelon.hrl_xf.fit_task import EpochReport, FitSettings, Source, Task, measure, shown
 from echelon.hrl_xf.fitting import checkpoint_path, fit, history_of
@@ -31,10 +37,11 @@ from echelon.hrl_xf.l2_manager import HorizonManagerPPO
 from echelon.hrl_xf.l3_executor import TemporalDecisionTransformer
 from echelon.hrl_xf.l4_coordinator import GlobalCoordinator
 from echelon.hrl_xf.l4_samples import L4Dataset
-from echelon.hrl_xf.layer_files import Layer, save_layer
+from echelon.hrl_xf.layer_files import Layer, layer_path, save_layer
 from echelon.hrl_xf.learning import Loss, l2_loss, l3_loss, l4_loss, weigh, weight_distribution
 from echelon.hrl_xf.options import TrainOptions
 from echelon.hrl_xf.samples import MacroDataset, MicroDataset, Rows
+from echelon.hrl_xf.weight_files import CRITIC
 
 log = logging.getLogger(__name__)
 Stop = Callable[[], bool]
@@ -47,25 +54,29 @@ def _never() -> bool:
 
 @dataclass(frozen=True)
 class TrainConfig:
-    """How to train the three layers."""
+    """How to train the three layers and the critic."""
 
     output_dir: str | Path = "training_runs/hrl_xf"
     horizon: int = TrainOptions.horizon
     l2_epochs: int = TrainOptions.l2_epochs
     l3_epochs: int = TrainOptions.l3_epochs
+    critic_epochs: int = TrainOptions.critic_epochs
     l3_awr_epochs: int = TrainOptions.l3_awr_epochs
     l4_epochs: int = TrainOptions.l4_epochs
     l2_batch_size: int = TrainOptions.l2_batch_size
     l3_batch_size: int = TrainOptions.l3_batch_size
+    critic_batch_size: int = TrainOptions.critic_batch_size
     l4_batch_size: int = TrainOptions.l4_batch_size
     l2_lr: float = TrainOptions.l2_lr
     l3_lr: float = TrainOptions.l3_lr
+    critic_lr: float = TrainOptions.critic_lr
     l3_awr_lr: float = TrainOptions.l3_awr_lr
     l4_lr: float = TrainOptions.l4_lr
     average: float = TrainOptions.average
     l2_q_transform: QTransform = TrainOptions.l2_q_transform
     l2_q_weight: float = TrainOptions.l2_q_weight
     awr_beta: float = TrainOptions.awr_beta
+    awr_lambda: float = TrainOptions.awr_lambda
     awr_max_weight: float = 20.0
     save_every: int = TrainOptions.save_every
     log_every: int = TrainOptions.log_every
@@ -78,6 +89,7 @@ class TrainConfig:
     l2_resume_path: str | Path | None = None
     """go on from this checkpoint; l3_… and l4_… alike"""
     l3_bc_resume_path: str | Path | None = None
+    critic_resume_path: str | Path | None = None
     l3_awr_resume_path: str | Path | None = None
     l4_resume_path: str | Path | None = None
     init_from: str | Path | None = None
@@ -124,7 +136,9 @@ def _digest(layer: Layer) -> str:
     return digest.hexdigest()
 
 
-def _check_horizon(layer: HorizonManagerPPO | TemporalDecisionTransformer | GlobalCoordinator, data: Rows[Any]) -> None:
+def _check_horizon(
+    layer: HorizonManagerPPO | TemporalDecisionTransformer | GlobalCoordinator | DayCritic, data: Rows[Any]
+) -> None:
     if layer.horizon != data.data.horizon:
         raise ValueError(
             f"the {type(layer).__name__} has horizon {layer.horizon}, the data {data.data.horizon}; use one horizon"
@@ -147,13 +161,8 @@ def _phase(
         save_layer(layer, Path(cfg.output_dir) / name, note)
 
 
-def _taught(data: Rows[Any]) -> dict[str, Any]:
-    """Another teacher than the logs is part of what a checkpoint and a layer's file say of themselves."""
-    return {} if data.data.teacher == "logs" else {"teacher": data.data.teacher}
-
-
 def _begun(layer: Layer, cfg: TrainConfig) -> dict[str, Any]:
-    """Given first weights are part of it too."""
+    """Given first weights are part of what a checkpoint and a layer's file say of themselves."""
     return {} if cfg.init_from is None else {"from": _digest(layer)}
 
 
@@ -162,7 +171,7 @@ def l2_bc_epochs(
 ) -> Iterator[EpochReport]:
     """L2 by behaviour cloning of the v2 goals."""
     _check_horizon(layer, data)
-    describe = {"q_transform": cfg.l2_q_transform, "q_weight": cfg.l2_q_weight} | _taught(data) | _begun(layer, cfg)
+    describe = {"q_transform": cfg.l2_q_transform, "q_weight": cfg.l2_q_weight} | _begun(layer, cfg)
     sources = L2Source(data), None if val is None else L2Source(val)
     settings = cfg.fit_settings(cfg.l2_epochs, cfg.l2_batch_size, cfg.l2_lr, cfg.average)
     loss = l2_loss(cfg.l2_q_transform, cfg.l2_q_weight)
@@ -177,7 +186,7 @@ def _l3_describe(layer: TemporalDecisionTransformer, data: MicroDataset, cfg: Tr
         log.warning(
             "L3 learns with goals from %r; in play goals are L2's: load the data with goal_backfill='l2'", source
         )
-    describe: dict[str, Any] = {"mode": layer.mode} | _taught(data)
+    describe: dict[str, Any] = {"mode": layer.mode}
     return describe | ({"goals": goal_digest(data)} if cfg.check_goals else {})
 
 
@@ -198,23 +207,44 @@ def l3_bc_epochs(
     )
 
 
+def critic_epochs(
+    layer: DayCritic, data: MacroDataset, cfg: TrainConfig, val: MacroDataset | None = None, stop: Stop = _never
+) -> Iterator[EpochReport]:
+    """The critic from the returns of recorded days, of good agents and bad ones."""
+    _check_horizon(layer, data)
+    train, check = CriticSource(data), None if val is None else CriticSource(val)
+    if len(train) and layer.is_new:
+        layer.scale_to(float(train.target.mean()), float(train.target.std()))
+    settings = cfg.fit_settings(cfg.critic_epochs, cfg.critic_batch_size, cfg.critic_lr, cfg.average)
+    fingerprint, path = _fingerprint(data, val), cfg.critic_resume_path
+    yield from _phase(CRITIC, layer, (train, check), critic_loss, fingerprint, {}, settings, cfg, path, stop)
+
+
 def l3_awr_epochs(
     layer: TemporalDecisionTransformer,
     data: MicroDataset,
     cfg: TrainConfig,
     val: MicroDataset | None = None,
     stop: Stop = _never,
+    critic: DayCritic | None = None,
 ) -> Iterator[EpochReport]:
-    """L3 by advantage-weighted regression, from where `layer` stands (behaviour cloning). Its files are its own."""
+    """L3 by advantage-weighted regression, from where `layer` stands (behaviour cloning). Its files are its own.
+
+    Without a `critic`, the one in `output_dir` is used.
+    """
     _check_horizon(layer, data)
+    judge = load_critic(Path(cfg.output_dir) / CRITIC) if critic is None else critic
     train, check = L3Source(data, layer.mode), None if val is None else L3Source(val, layer.mode)
-    advantages = weigh(train, None, cfg.awr_beta, cfg.awr_max_weight)
-    if check is not None and len(check):
-        weigh(check, advantages, cfg.awr_beta, cfg.awr_max_weight)
+    outcomes = outcomes_of(data, judge, cfg.awr_lambda)
+    advantages = Advantages.fit(outcomes, cfg.awr_beta, cfg.awr_max_weight)
+    weigh(train, outcomes, advantages)
+    if val is not None and check is not None and len(check):
+        weigh(check, outcomes_of(val, judge, cfg.awr_lambda), advantages)
     weights = weight_distribution(train)
     log.info("l3_awr: %s", "  ".join(f"{name} {value:.3g}" for name, value in weights.items()))
     settings = cfg.fit_settings(cfg.l3_awr_epochs, cfg.l3_batch_size, cfg.l3_awr_lr, cfg.average)
     describe = _l3_describe(layer, data, cfg) | {"beta": cfg.awr_beta, "max_weight": cfg.awr_max_weight}
+    describe |= {"lambda": cfg.awr_lambda, "critic": _digest(judge)}
     describe |= {"from": _digest(layer), "weights": {name: round(value, 6) for name, value in weights.items()}}
     fingerprint = _fingerprint(data, val)
     path = cfg.l3_awr_resume_path
@@ -257,11 +287,27 @@ def train_l3_bc(
     return shown(l3_bc_epochs(layer, data, cfg, val))
 
 
-def train_l3_awr(
-    layer: TemporalDecisionTransformer, data: MicroDataset, cfg: TrainConfig, val: MicroDataset | None = None
+def train_critic(
+    layer: DayCritic, data: MacroDataset, cfg: TrainConfig, val: MacroDataset | None = None
 ) -> list[EpochReport]:
-    """Train L3 by advantage-weighted regression from where it stands; each epoch is shown."""
-    return shown(l3_awr_epochs(layer, data, cfg, val))
+    """Train the critic on the returns of days; each epoch is shown."""
+    return shown(critic_epochs(layer, data, cfg, val))
+
+
+def train_l3_awr(
+    layer: TemporalDecisionTransformer,
+    data: MicroDataset,
+    cfg: TrainConfig,
+    val: MicroDataset | None = None,
+    critic: DayCritic | None = None,
+) -> list[EpochReport]:
+    """Train L3 by advantage-weighted regression from where it stands; each epoch is shown.
+
+    Without a `critic`, the one in `output_dir` is used; where there is none, one is trained on the days of `data`.
+    """
+    if critic is None and not layer_path(Path(cfg.output_dir) / CRITIC).exists():
+        train_critic(DayCritic(data.data.horizon), macro_of(data.data).of_logs(np.unique(data.log)), cfg)
+    return shown(l3_awr_epochs(layer, data, cfg, val, critic=critic))
 
 
 def train_l4_distill(
@@ -276,6 +322,9 @@ def measure_phase(phase: str, layer: Layer, data: Rows[Any], cfg: TrainConfig) -
     if isinstance(layer, HorizonManagerPPO):
         assert isinstance(data, MacroDataset)
         return measure(layer, L2Source(data), l2_loss(cfg.l2_q_transform, cfg.l2_q_weight), 4096)
+    if isinstance(layer, DayCritic):
+        assert isinstance(data, MacroDataset)
+        return measure(layer, CriticSource(data), critic_loss, 4096)
     if isinstance(layer, TemporalDecisionTransformer):
         assert isinstance(data, MicroDataset)
         return measure(layer, L3Source(data, layer.mode), l3_loss, 4096)
@@ -320,7 +369,8 @@ class HRLXFTrainer:
         return reports
 
     def train_phase1_awr(self, micro: MicroDataset, micro_val: MicroDataset | None = None) -> list[EpochReport]:
-        """AWR of a copy of L3; the cloned weights and their files stay."""
+        """AWR of a copy of L3; the cloned weights and their files stay. The critic is that of `output_dir`, or is
+        trained first."""
         self.l3_awr = copy.deepcopy(_needed(self.l3, "L3", "micro samples"))
         return train_l3_awr(self.l3_awr, _data_set(micro, MicroDataset), self.cfg, micro_val)
 

@@ -9,12 +9,14 @@ from echelon.runtime.metrics import Series
 PHASES = {
     "l2_bc": "L2, the day's goal, by behaviour cloning",
     "l3_bc": "L3, the round's action, by behaviour cloning",
+    "critic": "The critic: what a day and those after it will earn",
     "l3_awr": "L3 by advantage-weighted regression",
     "l4_distill": "L4, attention among threads, from its teacher",
 }
 GROUPS = {
     "Loss": ("loss",),
     "Loss of each part": ("loss_q", "loss_p", "nll_op", "nll_day", "nll_dq", "nll_dp", "excess"),
+    "Share of the returns' variance that is explained": ("explained_variance",),
     "Accuracy": ("acc_op", "acc_day", "acc_dq", "acc_dp", "acc_first"),
     "Mean error in pieces, currency, days": ("mae_q", "mae_p", "mae_dq", "mae_dp", "mae_day"),
 }

@@ -7,6 +7,8 @@ from pathlib import Path
 BUNDLED = Path(__file__).parent / "weights"
 STEMS: dict[str, tuple[str, ...]] = {"l2": ("l2_bc",), "l3": ("l3_awr", "l3_bc"), "l4": ("l4_distill",)}
 """What the files of a training run are called, the better one first."""
+CRITIC = "critic"
+"""The same for the critic, which no agent needs in play."""
 
 
 def layer_in(folder: Path, layer: str) -> Path:
