@@ -101,4 +101,4 @@ def test_who_buys_all_that_is_safe_never_has_more_than_a_full_stock_left_over(ki
         stock_at_dawn = [0, *world.stats[f"inventory_input_{agent.id}"]]
         bought_on = {c["signed_at"] for c in world.saved_contracts if c["buyer"] == agent.id}
         assert all(stock_at_dawn[day] < L for day in bought_on)
-    assert bought > 20, "or the test shows nothing"
+    assert bought > 10, "or the test shows nothing"

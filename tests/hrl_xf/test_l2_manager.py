@@ -88,14 +88,16 @@ def test_unreachable_buckets_and_the_side_that_is_not_negotiated_are_zero() -> N
 def test_the_heuristic_keeps_a_days_material_in_stock() -> None:
     filled, short, late = (
         a_day(n_lines=10, inventory_input=stock, current_step=step, n_steps=50, commitments=commitments([0], [4]))
-        for stock, step in ((6, 10), (2, 10), (2, 46))
+        for stock, step in ((9, 10), (2, 10), (2, 46))
     )
     goal = HeuristicManager().goals_of_days(day_batch([filled, short, late])).reshape(3, 4, 2, 2)
-    # 6 of 10 in stock is enough; 10 − 2 for the stock and 4 that today's sales use up; late in the game only what
+    # 9 of 10 in stock is enough; 10 − 2 for the stock and 4 that today's sales take; late in the game only what
     # today's sales lack
     np.testing.assert_allclose(goal[:, 0, 0, 0], [0, 12, 2])
-    np.testing.assert_allclose(goal[:, 0, 1, 0], [2, 0, 0])  # what L1 allows to be sold today, of the stock
-    assert (goal[:, 1:, :, 0] == 0).all()
+    assert (goal[:, 1:, 0, 0] == 0).all()
+    # what L1 allows to be sold: the stock every day, less the 4 of today; days 2 and 3 are shared by two buckets
+    np.testing.assert_allclose(goal[:, 0, 1, 0], [5 + 9 + 9, 2 + 2, 2 + 2])
+    np.testing.assert_allclose(goal[:, 1, 1, 0], [9 * 5, 2 * 5, 2 * 1])
     np.testing.assert_allclose(goal[:2, 0, 0, 1], 19.0)
     np.testing.assert_allclose(goal[:2, 0, 1, 1], 31.5)
 

@@ -93,6 +93,6 @@ def test_what_only_an_earlier_offer_tells_is_learnt_and_the_controls_cannot(
     settings = FitSettings(epochs=12, batch_size=64, lr=3e-3, warmup_steps=20, save_every=100)
     *_, last = fit(task, settings, tmp_path)
     if view == "all":
-        assert last.val["acc_op"] > 0.95
+        assert last.val["acc_op"] > 0.85
     else:
         assert last.val["acc_op"] < 0.65

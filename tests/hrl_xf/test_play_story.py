@@ -49,7 +49,7 @@ def deal(partner: str, role: Role, agreement: Offer) -> Entry:
 def test_a_day_by_hand() -> None:
     """Each of the five ways a negotiation ends; spot prices are 20 and 30."""
     entries: list[Entry] = [
-        DailyStatusEntry(day=10, data=a_day(inventory_output=6, needed_sales=5)),
+        DailyStatusEntry(day=10, data=a_day(inventory_input=6, needed_sales=5)),
         decision("p", "seller", None, "REJECT", (3, 12, 33), sent=False),  # overtaken
         decision("p", "seller", (4, 12, 28), "REJECT", (3, 12, 32)),
         decision("p", "seller", (4, 12, 28), "REJECT", (2, 12, 31)),
