@@ -27,7 +27,7 @@ from echelon.hrl_xf.l3_history import HistoryCache
 from echelon.hrl_xf.l3_situation import Situation
 from echelon.hrl_xf.l4_features import ThreadStates, global_features, thread_features
 from echelon.hrl_xf.layers import Layers
-from echelon.hrl_xf.reservation import NOTHING, Reservations, Wish
+from echelon.hrl_xf.reservation import NOTHING, Reservations, Wish, settle_call
 from echelon.hrl_xf.schema import DayState, Offer, Role
 from echelon.hrl_xf.state_builder import DayFeatures, StateBuilder, role_one_hot
 from echelon.hrl_xf.thread_tables import others_in_sight, tokens_of
@@ -317,16 +317,7 @@ class DayPlay:
         return wishes
 
     def _settle(self, threads: Sequence[Thread], wishes: Sequence[Wish], alpha: Array) -> list[Wish]:
-        answers = list(wishes)
-        order = np.argsort(-alpha.round(5), kind="stable")  # equal threads by name, not by how a sum was rounded
-        for seller in (False, True):
-            side = [int(i) for i in order if threads[i].seller == seller]
-            if not side:
-                continue
-            book = self.book(seller)
-            for i, answer in zip(side, book.settle([wishes[i] for i in side]), strict=True):
-                answers[i] = answer
-        return answers
+        return settle_call(wishes, np.array([t.seller for t in threads], np.bool_), alpha, self.book)
 
     def book(self, seller: bool) -> Reservations:
         """One side's account with everything signed and promised so far."""

@@ -330,6 +330,9 @@ class EvaluateOptions:
     """the run: weights and world_split.json; figures go to evaluation_<layer>_<split>.json there"""
     layer: Literal["l2", "l3", "l4"] = "l2"
     """which layer"""
+    disagreement: Flag = False
+    """instead: put all layers into the expert's own seat and compare their answers, decision by decision: what L1
+    forbids, what differs and how, what the reservation changes; figures go to disagreement_<split>.json"""
     split: Literal["train", "val", "test"] = "val"
     """on which worlds"""
     model_path: Path | None = None
