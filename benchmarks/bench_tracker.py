@@ -32,7 +32,7 @@ from echelon.runtime.files import write_atomic
 
 Seconds = NDArray[np.float64]
 
-FIELDS = {"the full field": tuple(roster.field(5, 5)), "PenguinAgent only": ("PenguinAgent",)}
+FIELDS = {"the full field": (*roster.best(0, 5, 5), *roster.BASELINES), "PenguinAgent only": ("PenguinAgent",)}
 
 
 def worlds_of(field: tuple[str, ...], steps: int, seats: int = 12) -> list[PlannedWorld]:

@@ -8,19 +8,22 @@ from pathlib import Path
 
 import pytest
 import torch
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from tests.laws import MANY, REPEATABLE
 
 torch.set_num_threads(1)  # a second one makes small networks slower, and results must not depend on the machine
-settings.register_profile(REPEATABLE, max_examples=100, derandomize=True, deadline=None)
-settings.register_profile(MANY, max_examples=2000, deadline=None, print_blob=True)
+# A loaded machine is no fault of a law: neither a deadline nor the check that examples are made fast.
+PATIENT = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(REPEATABLE, PATIENT, max_examples=100, derandomize=True)
+settings.register_profile(MANY, PATIENT, max_examples=2000, print_blob=True)
 settings.load_profile(REPEATABLE)  # `pytest --hypothesis-profile many` loads the other one afterwards
 
 SLOW_LIMIT = 1800.0
 """Seconds for a test that is marked slow, or that looks at many more examples."""
 
 
+@pytest.hookimpl(trylast=True)  # Hypothesis marks its tests in the same hook
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Only long tests may take longer than the limit of pyproject.toml."""
     many = settings.get_current_profile_name() == MANY

@@ -11,8 +11,6 @@ import pytest
 from echelon.envs.make import make_vector_env
 from echelon.envs.vector import Array, BoxActions, DiscreteActions, EnvSpec, Observed, VectorEnv, VectorStep
 
-pytestmark = pytest.mark.numeric
-
 OWN: dict[str, tuple[str, dict[str, Any]]] = {
     "uav1": ("uav1", {"max_steps": 9}),
     "uav1-dim": ("uav1", {"max_steps": 9, "min_sinr": -6.0, "channel": "urban", "user_distribution": "hotspot"}),

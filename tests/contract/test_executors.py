@@ -85,7 +85,7 @@ def act(what: str, value: int) -> int:
         while frame is not None and frame.f_code.co_name != "serve":
             frame = frame.f_back
         assert frame is not None
-        os.write(frame.f_locals["connection"].fileno(), struct.pack("!i", 10**6) + b"half")
+        os.write(frame.f_locals["answers"].fileno(), struct.pack("!i", 10**6) + b"half")
         os.kill(os.getpid(), signal.SIGKILL)
     if what == "exit":
         os._exit(7)

@@ -8,8 +8,6 @@ from tests.laws import examples
 
 from echelon.envs.random_streams import WorldStreams, episode_seed, world_seeds
 
-pytestmark = pytest.mark.numeric
-
 
 def test_bits_are_splitmix64s() -> None:
     streams = WorldStreams([0])

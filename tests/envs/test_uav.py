@@ -10,8 +10,6 @@ from echelon.envs.uav import BASE_STATION, IDLE, RELAY, UAVEnv
 from echelon.envs.uav_config import PRESETS, UAVConfig, uav_config
 from echelon.envs.vector import VectorStep
 
-pytestmark = pytest.mark.numeric
-
 
 def place(config: UAVConfig, uavs: list[list[float]], users: list[list[float]]) -> tuple[UAVEnv, VectorStep]:
     """One world with everything where we want it, after a step in which nobody moves."""

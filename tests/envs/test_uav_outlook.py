@@ -12,8 +12,6 @@ from echelon.envs.uav_config import OUTLOOK, PRESETS, SPOT_DIRECTIONS, UAVConfig
 from echelon.envs.uav_outlook import GAIN_SHOWN, OFFSETS
 from echelon.envs.vector import Array
 
-pytestmark = pytest.mark.numeric
-
 SPOTS = OUTLOOK - 3
 FAR = [[0.0, 0.0]]
 

@@ -12,8 +12,6 @@ from tests.laws import examples
 from echelon.envs import uav_radio as radio
 from echelon.envs.uav_config import Channel
 
-pytestmark = pytest.mark.numeric
-
 
 def dbm(milliwatts: float) -> float:
     return 10.0 * math.log10(milliwatts)

@@ -8,10 +8,10 @@ import pytest
 
 from echelon.hrl_xf.ablations import JUDGED, ablations
 from echelon.hrl_xf.agent import LitaAgentHRL
-from echelon.hrl_xf.agent_specs import AgentSpec, SpecError, parse_agent, parse_list
+from echelon.hrl_xf.agent_specs import AgentSpec, SpecError, parse_agent
 from echelon.hrl_xf.arena_competitors import check_agent
 from echelon.hrl_xf.arena_options import CompeteOptions
-from echelon.hrl_xf.arena_plan import ArenaPlan, configuration
+from echelon.hrl_xf.arena_plan import ArenaPlan, configuration, parse_field
 from echelon.hrl_xf.arena_world import play
 from echelon.hrl_xf.compete import contest_of
 from echelon.hrl_xf.l3_executor import TemporalDecisionTransformer
@@ -91,7 +91,7 @@ def test_layers_that_cannot_be_made_are_refused_before_anything_is_played(text: 
 
 
 def test_all_of_them_play(direct: Path) -> None:
-    plan = ArenaPlan(tuple(parse_list("PenguinAgent,SyncRandomStdAgent", "--field")), "one", 8, 2)
+    plan = ArenaPlan(parse_field("PenguinAgent,SyncRandomStdAgent"), "one", 8, 2)
     middle = (c for c in (configuration(plan, i) for i in range(99)) if 0 < c.levels[c.focal[0]] < c.n_levels - 1)
     made = next(middle)  # a seat that buys and sells, in a world long enough for the rules to think it worth it
     seen = {}

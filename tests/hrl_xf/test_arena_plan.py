@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from echelon.hrl_xf.agent_specs import parse_agent, parse_list
-from echelon.hrl_xf.arena_plan import ArenaPlan, configuration
+from echelon.hrl_xf.agent_specs import parse_agent
+from echelon.hrl_xf.arena_plan import ArenaPlan, configuration, parse_field
 from echelon.hrl_xf.arena_world import build, play
+from echelon.hrl_xf.roster import FILL_UPS, FINALISTS
 
-PLAN = ArenaPlan(tuple(parse_list("PenguinAgent,SyncRandomStdAgent,CautiousStdAgent", "--field")), "each-level", 6, 3)
+PLAN = ArenaPlan(parse_field("PenguinAgent,SyncRandomStdAgent,CautiousStdAgent"), "each-level", 6, 3)
 
 
 class DrawsAsItIsMade(parse_agent("RandomStdAgent").load()):  # type: ignore[misc]
@@ -30,7 +31,7 @@ def test_a_configuration_is_a_pure_function_of_plan_and_index() -> None:
     assert first.digest == again.digest
     assert first.digest != other.digest
     assert configuration(replace(PLAN, seed=4), 1).digest != first.digest
-    assert configuration(replace(PLAN, field=PLAN.field[:1]), 1).digest != first.digest
+    assert configuration(replace(PLAN, field=parse_field("PenguinAgent")), 1).digest != first.digest
 
 
 def test_seats_one_on_each_level_or_one_in_turn() -> None:
@@ -106,4 +107,23 @@ def test_a_world_depends_on_nothing_that_was_played_before() -> None:
 
 def test_an_empty_field_is_refused() -> None:
     with pytest.raises(ValueError, match="--field names nobody"):
-        replace(PLAN, field=())
+        parse_field(" , ")
+
+
+def test_a_league_world_holds_two_to_four_competitors_beside_scmls_default_agents() -> None:
+    plan = replace(PLAN, field=parse_field("league"), seats="one", steps=None)
+    made = [configuration(plan, index) for index in range(12)]
+    rivals = [[s.label for s in c.background if s is not None and s.label not in FILL_UPS] for c in made]
+    assert {len(names) for names in rivals} == {1, 2, 3}, "and the competitor itself"
+    assert all(len(set(names)) == len(names) and set(names) <= set(FINALISTS) for names in rivals)
+    assert {s.label for c in made for s in c.background if s is not None} >= set(FILL_UPS)
+    assert all(min(Counter(c.levels).values()) >= 4 for c in made)
+    assert len({c.params["n_steps"] for c in made}) > 6, "lengths are drawn"
+    assert all(50 <= c.params["n_steps"] <= 200 for c in made)
+    assert [c.levels[c.focal[0]] for c in made] == [c.index % c.n_levels for c in made]
+
+
+def test_champions_are_finalists_in_all_seats() -> None:
+    made = configuration(replace(PLAN, field=parse_field("champions"), seats="one"), 0)
+    assert {s.label for s in made.background if s is not None} <= set(FINALISTS)
+    assert len(FINALISTS) == 15

@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scml.oneshot.common import SYSTEM_BUYER_ID
 
-from echelon.hrl_xf.agent_specs import parse_agent, parse_list
-from echelon.hrl_xf.arena_plan import ArenaPlan, configuration
+from echelon.hrl_xf.agent_specs import parse_agent
+from echelon.hrl_xf.arena_plan import ArenaPlan, configuration, parse_field
 from echelon.hrl_xf.arena_seat import SeatRecord, safe_quantity, seat_record
 from echelon.hrl_xf.arena_world import play_world
 from echelon.hrl_xf.day_batch import Ledger, day_batch
@@ -30,7 +31,7 @@ Seat = tuple[SeatRecord, AgentLog, Any, str]
 @pytest.fixture(scope="module")
 def seats() -> list[Seat]:
     """SyncRandomStdAgent on every level of a real world: it offers much, and much of it is unsafe."""
-    made = configuration(ArenaPlan(tuple(parse_list("PenguinAgent,AS0", "--field")), "each-level", 8, 1), 0)
+    made = configuration(ArenaPlan(parse_field("PenguinAgent,AS0"), "each-level", 8, 1), 0)
     world = play_world(made, parse_agent("SyncRandomStdAgent"))
     found = []
     for number in made.focal:
@@ -109,7 +110,7 @@ def test_undelivered_are_the_pieces_short_by_the_agent_s_own_promises(seats: lis
         short = world.stats[f"shortfall_quantity_{aid}"]
         due = [0] * len(short)
         for contract in world.saved_contracts:
-            if contract["seller_name"] == aid and contract["signed_at"] >= 0 and "SYSTEM" not in contract["buyer_name"]:
+            if contract["seller_name"] == aid and contract["buyer_name"] != SYSTEM_BUYER_ID:
                 due[contract["delivery_time"]] += contract["quantity"]
         assert record.undelivered == sum(min(s, d) for s, d in zip(short, due, strict=True))
     first, *_, last = (record for record, *_ in seats)

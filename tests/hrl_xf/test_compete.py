@@ -12,7 +12,7 @@ import pytest
 from echelon.hrl_xf import replay
 from echelon.hrl_xf.agent_code import PlayedBy, played_by
 from echelon.hrl_xf.arena_options import CompeteOptions
-from echelon.hrl_xf.arena_stale import find_stale, stale_lines
+from echelon.hrl_xf.arena_stale import find_stale, mixed_code, stale_lines
 from echelon.hrl_xf.compete import contest_of, expected_seconds, missing_units, run, say_edited
 from echelon.hrl_xf.options import ReplayOptions
 from echelon.hrl_xf.world_folder import FolderError, exclusive
@@ -150,7 +150,7 @@ def test_other_versions_and_another_field_are_other_code(
     arena: Path,
 ) -> None:
     contest = contest_of(small(arena))
-    now = played_by(contest.competitors, contest.plan.field)
+    now = played_by(contest.competitors, contest.plan.field.everybody)
     paths = contest.paths(arena)
     assert find_stale(paths, now) == []
     versions = now["PenguinAgent"].versions
@@ -165,7 +165,7 @@ def test_other_versions_and_another_field_are_other_code(
 
 def test_code_that_changes_during_a_run_is_said(arena: Path, caplog: pytest.LogCaptureFixture) -> None:
     contest = contest_of(small(arena))
-    now = played_by(contest.competitors, contest.plan.field)
+    now = played_by(contest.competitors, contest.plan.field.everybody)
     with caplog.at_level("WARNING", "echelon"):
         say_edited(replace(contest, code=now))
     assert caplog.text == ""
@@ -173,3 +173,13 @@ def test_code_that_changes_during_a_run_is_said(arena: Path, caplog: pytest.LogC
     with caplog.at_level("WARNING", "echelon"):
         say_edited(replace(contest, code=edited))
     assert "the code of PenguinAgent changed during this run; the same command plays those worlds again" in caplog.text
+
+
+def test_results_of_several_states_of_the_code_are_named() -> None:
+    first, second = PlayedBy("1", "f", {"scml": "1"}), PlayedBy("2", "f", {"scml": "1"})
+    played = [("a", first), ("a", second), ("b", first)]
+    results = [msgspec.structs.replace(result(name, i, seat(1.0)), code=by) for i, (name, by) in enumerate(played)]
+    assert mixed_code(results) == ["a"]
+    assert mixed_code(results[1:]) == []
+    other = msgspec.structs.replace(results[2], code=PlayedBy("1", "g", {"scml": "2"}))
+    assert mixed_code([*results[1:], other]) == ["the field", "versions"]

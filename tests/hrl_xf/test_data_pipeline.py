@@ -161,7 +161,7 @@ def test_random_agents_have_no_sets_to_coordinate(logs: tuple[Path, Path]) -> No
 # -- fuzzing: whatever the bytes, a named error or sound samples --
 
 TEXT = text_of(PENGUIN_FIRST)
-FUZZ = settings(examples(150), suppress_health_check=[HealthCheck.function_scoped_fixture])
+FUZZ = settings(examples(150), suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 
 
 def assert_sound(folder: Path, content: bytes) -> bool:

@@ -22,6 +22,7 @@ from echelon.runtime.metrics import read_metrics
 from tests.hrl_xf.l3_examples import played, tokens, wild
 from tests.hrl_xf.log_examples import LOGS, PENGUIN_MIDDLE
 from tests.hrl_xf.other_device import NAME, OtherDevice, There
+from tests.rounding import EPS, ROUNDINGS
 
 
 @pytest.fixture(scope="module")
@@ -42,17 +43,22 @@ def train(folder: Path, cache: Path, epochs: int = 2, phases: str = "l2,l3,l4", 
         phases=phases, l3_awr="l3" in phases, data_dir=LOGS, cache_dir=cache, output_dir=folder, num_workers=1,
         quiet=True, val_ratio=0.3, test_ratio=0.3,
         split_seed=1, l2_epochs=epochs, l3_epochs=epochs, l3_awr_epochs=epochs, l4_epochs=epochs,
-        l2_batch_size=32, l3_batch_size=64, l4_batch_size=32, **more,
+        l2_batch_size=64, l3_batch_size=256, l4_batch_size=64, **more,
     )  # fmt: skip
     assert train_command.run(options) == 0
 
 
 def close(found: Path, wanted: Path, scale: float) -> None:
-    """Tensors of two files, each as near as `scale` of its largest number: other kernels round otherwise."""
+    """Tensors of two files, each as near as `scale` of its largest number: other kernels round otherwise.
+
+    Some gradients are 0 but for rounding (softmax does not see a constant that is added to all logits): that of the
+    largest numbers of this kind.
+    """
     ours, theirs = load_file(found), load_file(wanted)
     assert set(ours) == set(theirs)
     for name, tensor in theirs.items():
-        most = scale * float(tensor.abs().max())
+        alike = [t for other, t in theirs.items() if other.split(".")[-1] == name.split(".")[-1]]
+        most = max(scale * float(tensor.abs().max()), ROUNDINGS * EPS * max(float(t.abs().max()) for t in alike))
         torch.testing.assert_close(ours[name], tensor, rtol=0, atol=most, msg=f"{name} differs")
 
 

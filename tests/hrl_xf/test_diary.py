@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from echelon.hrl_xf.agent import LitaAgentHRL
-from echelon.hrl_xf.agent_specs import parse_agent, parse_list
-from echelon.hrl_xf.arena_plan import ArenaPlan, configuration
+from echelon.hrl_xf.agent_specs import parse_agent
+from echelon.hrl_xf.arena_plan import ArenaPlan, configuration, parse_field
 from echelon.hrl_xf.arena_seat import SeatRecord
 from echelon.hrl_xf.arena_world import ArenaResult, play
 from echelon.hrl_xf.day_batch import Ledger, day_batch
@@ -24,7 +24,7 @@ from echelon.hrl_xf.schema import AgentLog, DailyStatusEntry, DecisionEntry, Neg
 from .agent_cases import ours, variant
 from .agent_cases import play as play_in_any_world
 
-MADE = configuration(ArenaPlan(tuple(parse_list("PenguinAgent,AS0", "--field")), "each-level", 6, 2), 0)
+MADE = configuration(ArenaPlan(parse_field("PenguinAgent,AS0"), "each-level", 6, 2), 0)
 KEPT = "all=LitaAgentHRL"
 
 

@@ -12,8 +12,8 @@ import pytest
 from negmas.helpers import get_class, get_full_type_name
 from scml.std.agents import RandomStdAgent, SyncRandomStdAgent
 
-from echelon.hrl_xf.agent_specs import parse_agent, parse_list
-from echelon.hrl_xf.arena_plan import ArenaPlan, configuration
+from echelon.hrl_xf.agent_specs import parse_agent
+from echelon.hrl_xf.arena_plan import ArenaPlan, configuration, parse_field
 from echelon.hrl_xf.arena_seat import seat_record
 from echelon.hrl_xf.arena_world import play_world
 from echelon.hrl_xf.day_batch import Ledger, day_batch
@@ -113,7 +113,7 @@ def test_buyers_are_bound_by_money_and_by_what_can_still_be_processed() -> None:
 
 # -- real worlds --
 
-MADE = configuration(ArenaPlan(tuple(parse_list("PenguinAgent,AS0", "--field")), "each-level", 8, 1), 0)
+MADE = configuration(ArenaPlan(parse_field("PenguinAgent,AS0"), "each-level", 8, 1), 0)
 
 
 def played(name: str) -> tuple[Any, list[tuple[Any, AgentLog]]]:

@@ -143,7 +143,7 @@ def seat_record(world: Any, adapter: Any, log: AgentLog, seat: int, fallbacks: i
 
 
 def _undelivered(days: Sequence[DayState], closed: Sequence[DayClosed | None], sold: Sequence[ContractEvent]) -> int:
-    """Pieces short by the agent's own promises. Exogenous sales, which nobody can refuse, are what falls short first."""
+    """Pieces short by the agent's own promises: of a day's shortfall, at most what the agent itself had sold for it."""
     due: Counter[int] = Counter()
     for contract in sold:
         due[contract.time] += contract.quantity

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -61,3 +61,14 @@ def stale_lines(stale: Sequence[Stale], keep_old: bool) -> list[str]:
     counts = Counter((one.competitor, one.why) for one in stale)
     fate = KEPT if keep_old else PLAYED_AGAIN
     return [f"{who}: {n} worlds there were played by {why}; {fate}" for (who, why), n in counts.items()]
+
+
+def mixed_code(results: Iterable[ArenaResult]) -> list[str]:
+    """What of these results was not played by one state of the code: competitors, `the field`, `versions`."""
+    known = [(result.competitor, result.code) for result in results if result.code is not None]
+    states: dict[str, set[str]] = {}
+    for competitor, code in known:
+        states.setdefault(competitor, set()).add(code.competitor)
+        states.setdefault("the field", set()).add(code.field)
+        states.setdefault("versions", set()).add(str(sorted(code.versions.items())))
+    return [name for name, found in states.items() if len(found) > 1]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import math
-from collections.abc import Callable, Mapping
+import sys
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -15,6 +17,7 @@ from echelon.hrl_xf.day_batch import Ints
 from echelon.hrl_xf.devices import device_of_layer, on_device
 from echelon.hrl_xf.layer_files import Layer
 
+log = logging.getLogger(__name__)
 Sums = dict[str, tuple[float, float]]
 """By name: the sum over samples, and over how many."""
 
@@ -128,3 +131,23 @@ def add_sums(total: dict[str, list[float]], sums: Sums) -> None:
         entry = total.setdefault(name, [0.0, 0.0])
         entry[0] += s
         entry[1] += n
+
+
+def shown(reports: Iterator[EpochReport]) -> list[EpochReport]:
+    """All epochs, each logged as it ends; a script that has set up no logging sees them on its standard output."""
+    silent = not log.hasHandlers()
+    handler, package = logging.StreamHandler(sys.stdout), logging.getLogger("echelon")
+    level = package.level
+    if silent:
+        package.addHandler(handler)
+        package.setLevel(logging.INFO)
+    try:
+        done = []
+        for report in reports:
+            log.info("%s", report.line())
+            done.append(report)
+        return done
+    finally:
+        if silent:
+            package.removeHandler(handler)
+            package.setLevel(level)

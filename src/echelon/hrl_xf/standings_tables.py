@@ -121,8 +121,8 @@ def _differences(table: Standings, agent: str) -> Table:
 def _conduct(table: Standings) -> Table:
     made = _table(
         "Conduct",
-        "competitor", "deals\na day", "unde-\nlivered", "short\na day", "short\ndays", "left\nover", "beyond\nL1", "errors",
-        "ms\na day",
+        "competitor", "deals\na day", "unde-\nlivered", "short\na day", "short\ndays", "left\nover", "beyond\nL1",
+        "errors", "ms\na day",
     )  # fmt: skip
     for line in table.competitors:
         c = line.conduct

@@ -17,7 +17,6 @@ from __future__ import annotations
 import copy
 import hashlib
 import logging
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +24,7 @@ from typing import Any, TypeVar
 
 from echelon.hrl_xf.batches import L2Source, L3Source, L4Source
 from echelon.hrl_xf.devices import device_of
-from echelon.hrl_xf.fit_task import EpochReport, FitSettings, Source, Task, measure
+from echelon.hrl_xf.fit_task import EpochReport, FitSettings, Source, Task, measure, shown
 from echelon.hrl_xf.fitting import checkpoint_path, fit, history_of
 from echelon.hrl_xf.l2_gradient import QTransform
 from echelon.hrl_xf.l2_manager import HorizonManagerPPO
@@ -243,28 +242,28 @@ def train_l2_bc(
     layer: HorizonManagerPPO, data: MacroDataset, cfg: TrainConfig, val: MacroDataset | None = None
 ) -> list[EpochReport]:
     """Train L2 by behaviour cloning; each epoch is shown."""
-    return _shown(l2_bc_epochs(layer, data, cfg, val))
+    return shown(l2_bc_epochs(layer, data, cfg, val))
 
 
 def train_l3_bc(
     layer: TemporalDecisionTransformer, data: MicroDataset, cfg: TrainConfig, val: MicroDataset | None = None
 ) -> list[EpochReport]:
     """Train L3 by behaviour cloning; each epoch is shown."""
-    return _shown(l3_bc_epochs(layer, data, cfg, val))
+    return shown(l3_bc_epochs(layer, data, cfg, val))
 
 
 def train_l3_awr(
     layer: TemporalDecisionTransformer, data: MicroDataset, cfg: TrainConfig, val: MicroDataset | None = None
 ) -> list[EpochReport]:
     """Train L3 by advantage-weighted regression from where it stands; each epoch is shown."""
-    return _shown(l3_awr_epochs(layer, data, cfg, val))
+    return shown(l3_awr_epochs(layer, data, cfg, val))
 
 
 def train_l4_distill(
     layer: GlobalCoordinator, data: L4Dataset, cfg: TrainConfig, val: L4Dataset | None = None
 ) -> list[EpochReport]:
     """Train L4 from the heuristic coordinator; each epoch is shown."""
-    return _shown(l4_distill_epochs(layer, data, cfg, val))
+    return shown(l4_distill_epochs(layer, data, cfg, val))
 
 
 def measure_phase(phase: str, layer: Layer, data: Rows[Any], cfg: TrainConfig) -> dict[str, float]:
@@ -342,23 +341,3 @@ def _data_set(data: Any, kind: type[T]) -> T:
     if not isinstance(data, kind):
         raise ValueError(f"training needs a {kind.__name__} as data_pipeline loads it, not a {type(data).__name__}")
     return data
-
-
-def _shown(reports: Iterator[EpochReport]) -> list[EpochReport]:
-    """All epochs, each logged as it ends; a script that has set up no logging sees them on its standard output."""
-    silent = not log.hasHandlers()
-    handler, package = logging.StreamHandler(sys.stdout), logging.getLogger("echelon")
-    level = package.level
-    if silent:
-        package.addHandler(handler)
-        package.setLevel(logging.INFO)
-    try:
-        shown = []
-        for report in reports:
-            log.info("%s", report.line())
-            shown.append(report)
-        return shown
-    finally:
-        if silent:
-            package.removeHandler(handler)
-            package.setLevel(level)

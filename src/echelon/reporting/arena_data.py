@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from echelon.hrl_xf.arena_seat import Losses
+from echelon.hrl_xf.arena_stale import mixed_code
 from echelon.hrl_xf.arena_world import WORLDS, ArenaResult, read_result
 from echelon.hrl_xf.standings import SCOPES, Estimate, Standing, Standings, conduct, standings
 from echelon.reporting.day_curves import curves
@@ -83,6 +84,7 @@ def facts(folder: Path, results: Sequence[ArenaResult], table: Standings) -> lis
     options = read_json(folder / "config.json")["options"]
     days = sorted({result.days for result in results})
     played = len({result.index for result in results})
+    mixed = mixed_code(results)
     return [
         ("configurations", f"{played}, {table.complete_worlds} of them played by all"),
         ("worlds played", f"{len(results)}"),
@@ -90,6 +92,7 @@ def facts(folder: Path, results: Sequence[ArenaResult], table: Standings) -> lis
         ("competitor's seats", _SEATS[options["seats"]]),
         ("in the other seats", ", ".join(str(options["field"]).split(","))),
         ("seed", str(options["seed"])),
+        *([("of several states of the code", ", ".join(mixed))] if mixed else []),
         ("intervals", f"95 %, bootstrap over configurations, {table.resamples:,} resamples"),
     ]
 

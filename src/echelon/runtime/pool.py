@@ -41,25 +41,26 @@ class Worker:
         from loky.backend.process import LokyProcess  # unlike multiprocessing's it does not import the user's script
 
         with _starting:
-            self._connection, connection = Pipe()
+            requests, self._requests = Pipe(duplex=False)
+            self._answers, answers = Pipe(duplex=False)
             self._stacks, stacks = Pipe(duplex=False)
-            self._process = LokyProcess(target=serve, args=(connection, stacks), env=dict(WORKER_ENV))
+            self._process = LokyProcess(target=serve, args=(requests, answers, stacks), env=dict(WORKER_ENV))
             self._process.start()
-            connection.close()
-            stacks.close()
+            for its_own in (requests, answers, stacks):
+                its_own.close()
         _workers.add(self)
 
     def run(self, payload: bytes, timeout: float | None) -> Answer:
         """Run a packed task within `timeout` seconds of its own time. A worker that is late is dead afterwards."""
         try:
-            self._connection.send_bytes(payload)
-            if not self._connection.poll(None if timeout is None else START_SECONDS):
+            self._requests.send_bytes(payload)
+            if not self._answers.poll(None if timeout is None else START_SECONDS):
                 return self._stop(f"did not begin within {START_SECONDS:g} s: its modules take too long to import")
-            self._connection.recv_bytes()
-            if not self._connection.poll(timeout):
+            self._answers.recv_bytes()
+            if not self._answers.poll(timeout):
                 return self._stop(f"took more than {timeout:g} s and was ended with its worker")
-            kind, text = pickle.loads(self._connection.recv_bytes())
-            return Answer(kind, text, self._connection.recv_bytes())
+            kind, text = pickle.loads(self._answers.recv_bytes())
+            return Answer(kind, text, self._answers.recv_bytes())
         except (EOFError, OSError):
             self.kill()
             return Answer("died")
@@ -67,7 +68,7 @@ class Worker:
     @property
     def ready(self) -> bool:
         """True for a worker that lives; for one without a task."""
-        return not self._connection.poll(0)  # what there is to read is the end
+        return not self._answers.poll(0)  # what there is to read is the end
 
     def kill(self) -> None:
         """End the process and those it started."""
@@ -77,7 +78,7 @@ class Worker:
 
     def close(self) -> None:
         """Let the process end, which it does at once if it has no task, and wait for it."""
-        self._connection.close()
+        self._requests.close()
         self._process.join()
 
     def _stop(self, reason: str) -> Answer:

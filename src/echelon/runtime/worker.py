@@ -43,25 +43,25 @@ class Answer:
     """The pickled value or exception, or the stack of a late task."""
 
 
-def serve(connection: Connection, stacks: Connection) -> None:
-    """Run the tasks that arrive until the parent closes the connection or dies."""
+def serve(requests: Connection, answers: Connection, stacks: Connection) -> None:
+    """Run the tasks that arrive until the parent closes the pipe or dies."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's business
     if CAN_TELL_WHERE:
         faulthandler.register(signal.SIGUSR1, stacks.fileno(), all_threads=False, chain=True)  # chain: then end
     payloads: SimpleQueue[bytes] = SimpleQueue()
-    threading.Thread(target=_receive, args=(connection, payloads), name="receiver", daemon=True).start()
+    threading.Thread(target=_receive, args=(requests, payloads), name="receiver", daemon=True).start()
     while True:
-        answer = perform(payloads.get(), lambda: connection.send_bytes(b"begun"))
-        connection.send_bytes(pickle.dumps((answer.kind, answer.text)))
-        connection.send_bytes(answer.body)
+        answer = perform(payloads.get(), lambda: answers.send_bytes(b"begun"))
+        answers.send_bytes(pickle.dumps((answer.kind, answer.text)))
+        answers.send_bytes(answer.body)
 
 
-def _receive(connection: Connection, payloads: SimpleQueue[bytes]) -> None:
+def _receive(requests: Connection, payloads: SimpleQueue[bytes]) -> None:
     # In a thread, so that the end of the parent is noticed in the middle of a task too: after `kill -9` a worker
     # would otherwise finish a world whose directory a resumed run may already be writing.
     try:
         while True:
-            payloads.put(connection.recv_bytes())
+            payloads.put(requests.recv_bytes())
     except (EOFError, OSError):
         os._exit(0)
 
