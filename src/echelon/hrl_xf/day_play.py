@@ -22,6 +22,7 @@ from echelon.hrl_xf.day_batch import Bools, DayBatch, Ints, Ledger, day_batch
 from echelon.hrl_xf.goals import GOAL_SIZE, open_goal
 from echelon.hrl_xf.l1_safety import ACCEPT, END, REJECT, L1Output, L1SafetyLayer, Outcomes
 from echelon.hrl_xf.l2_manager import GoalMaker, HorizonManagerPPO
+from echelon.hrl_xf.l3_adjust import guarded, modulated
 from echelon.hrl_xf.l3_executor import L3Actions, TemporalDecisionTransformer
 from echelon.hrl_xf.l3_history import HistoryCache
 from echelon.hrl_xf.l3_situation import Situation
@@ -85,7 +86,7 @@ class Decided:
     alpha: Array  # (K,)
     actions: L3Actions
     wishes: list[Wish]
-    """what L3 chose"""
+    """what L3 chose, after guard and modulation (`l3_adjust`)"""
     answers: list[Wish]
     """what is left of it after the reservation"""
 
@@ -203,7 +204,9 @@ class DayPlay:
         alpha = self._alpha(asked, threads, out)
         situation = self._situation(asked, threads, out, alpha)
         actions = self.layers.l3.act(self._states(threads), situation, generator=generator, greedy=greedy)
-        wishes = self._wishes(asked, actions)
+        adjusted = guarded(actions, situation, self.layers.min_confidence)
+        adjusted = modulated(adjusted, situation, self.layer, out, alpha, self.layers.residual_modulation)
+        wishes = self._wishes(asked, adjusted)
         answers = self._settle(threads, wishes, alpha)
         for question, answer in zip(asked, answers, strict=True):
             if answer.offer is not None:
