@@ -100,7 +100,7 @@ def test_all_of_them_play(direct: Path) -> None:
         assert sum(seat.sent for seat in result.seats) > 0
         for seat in result.seats:
             assert (seat.exceptions, seat.negotiator_exceptions, seat.recorder_failures, seat.fallbacks) == (0,) * 4
-            assert (seat.unsafe_sent, seat.unsafe_signed) == (0, 0)
+            assert (seat.beyond_l1_sent, seat.beyond_l1_signed) == (0, 0)
         seen[spec.label] = (result.seats[0].sent, *result.scores)
     told = {label: seen[label] for label in ("L1", "rules", "scheme F")}  # the learnt ones may well play like the rules
     assert len(set(told.values())) == len(told), "another L3 plays otherwise"

@@ -98,7 +98,7 @@ def test_costs_follow_the_profiles() -> None:
 def test_a_world_depends_on_nothing_that_was_played_before() -> None:
     def plain(name: str) -> Any:
         result = play(configuration(PLAN, 0), parse_agent(name))
-        return result.scores, [(s.score, s.contracts, s.sent, s.unsafe_sent, s.balance) for s in result.seats]
+        return result.scores, [(s.score, s.contracts, s.sent, s.beyond_l1_sent, s.balance) for s in result.seats]
 
     first = plain("PenguinAgent")
     plain("RandomStdAgent")

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scml.oneshot.common import SYSTEM_BUYER_ID
 
 from echelon.hrl_xf.agent_specs import parse_agent
 from echelon.hrl_xf.arena_plan import ArenaPlan, configuration, parse_field
@@ -64,14 +65,14 @@ def test_unsafe_pieces_are_those_of_the_plain_computation(seats: list[Seat]) -> 
     for record, log, _, _ in seats:
         day: DayState | None = None
         deals: list[tuple[Role, Offer]] = []
-        sent = unsafe = signed = unsafe_signed = 0
+        sent = unsafe = signed = beyond_l1_signed = 0
         for entry in log.entries:
             if isinstance(entry, DailyStatusEntry):
                 day, deals = entry.data, []
             elif isinstance(entry, NegotiationSuccessEntry):
                 assert day is not None
                 signed += entry.data.agreement[0]
-                unsafe_signed += beyond(day, deals, entry.data.role, entry.data.agreement)
+                beyond_l1_signed += beyond(day, deals, entry.data.role, entry.data.agreement)
                 deals = [*deals, (entry.data.role, entry.data.agreement)]
             elif isinstance(entry, DecisionEntry) and entry.data.sent:
                 assert day is not None
@@ -79,10 +80,10 @@ def test_unsafe_pieces_are_those_of_the_plain_computation(seats: list[Seat]) -> 
                 if said is not None:
                     sent += said[0]
                     unsafe += beyond(day, deals[: entry.data.deals_before], entry.data.role, said)
-        assert (record.sent, record.unsafe_sent) == (sent, unsafe)
-        assert (record.signed, record.unsafe_signed) == (signed, unsafe_signed)
-    assert sum(record.unsafe_sent for record, *_ in seats) > 0
-    assert sum(record.unsafe_signed for record, *_ in seats) > 0
+        assert (record.sent, record.beyond_l1_sent) == (sent, unsafe)
+        assert (record.signed, record.beyond_l1_signed) == (signed, beyond_l1_signed)
+    assert sum(record.beyond_l1_sent for record, *_ in seats) > 0
+    assert sum(record.beyond_l1_signed for record, *_ in seats) > 0
 
 
 def test_money_adds_up_to_the_world_s_own_books(seats: list[Seat]) -> None:
@@ -101,6 +102,20 @@ def test_money_adds_up_to_the_world_s_own_books(seats: list[Seat]) -> None:
         deals = [e.data for e in log.entries if isinstance(e, ContractSignedEntry) and not e.data.exogenous]
         assert record.contracts == len(deals)
         assert record.bought + record.sold == sum(d.quantity for d in deals) == record.signed
+
+
+def test_undelivered_are_the_pieces_short_by_the_agent_s_own_promises(seats: list[Seat]) -> None:
+    """By the world's books: what it says is short of a day, as far as the agent had sold pieces for that day."""
+    for record, _, world, aid in seats:
+        short = world.stats[f"shortfall_quantity_{aid}"]
+        due = [0] * len(short)
+        for contract in world.saved_contracts:
+            if contract["seller_name"] == aid and contract["buyer_name"] != SYSTEM_BUYER_ID:
+                due[contract["delivery_time"]] += contract["quantity"]
+        assert record.undelivered == sum(min(s, d) for s, d in zip(short, due, strict=True))
+    first, *_, last = (record for record, *_ in seats)
+    assert first.undelivered == first.shortfall > 0, "it sells what it does not have"
+    assert last.undelivered == 0, "all it sells are exogenous contracts"
 
 
 def test_places(seats: list[Seat]) -> None:

@@ -13,6 +13,7 @@ from echelon.hrl_xf import replay
 from echelon.hrl_xf.agent_code import PlayedBy, played_by
 from echelon.hrl_xf.arena_options import CompeteOptions
 from echelon.hrl_xf.arena_stale import find_stale, mixed_code, stale_lines
+from echelon.hrl_xf.arena_world import FORMAT_VERSION
 from echelon.hrl_xf.compete import contest_of, expected_seconds, missing_units, run, say_edited
 from echelon.hrl_xf.options import ReplayOptions
 from echelon.hrl_xf.world_folder import FolderError, exclusive
@@ -143,7 +144,7 @@ def test_results_of_an_earlier_format_are_played_again(tmp_path: Path, caplog: p
         assert run(options) == 0
     assert "PenguinAgent: 1 worlds there were played by an earlier Echelon" in caplog.text
     assert "1 worlds to play (1 of 2 are there already)" in caplog.text
-    assert json.loads(path.read_text())["format_version"] == 2
+    assert json.loads(path.read_text())["format_version"] == FORMAT_VERSION
 
 
 def test_other_versions_and_another_field_are_other_code(

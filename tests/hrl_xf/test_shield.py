@@ -175,7 +175,7 @@ def test_no_offer_or_acceptance_of_a_shielded_agent_leaves_the_limits(name: str)
     ]
     assert sum(agent.echelon_shield.changed for agent, _ in seats) > 20, "it had something to do"
     assert sum(record.signed for record in records) > 0, "and let something pass"
-    assert [(r.unsafe_sent, r.unsafe_signed, r.exceptions, r.negotiator_exceptions) for r in records] == [
+    assert [(r.beyond_l1_sent, r.beyond_l1_signed, r.exceptions, r.negotiator_exceptions) for r in records] == [
         (0, 0, 0, 0)
     ] * len(records)
     assert all(log.stats.tracker_failures == 0 for _, log in seats)

@@ -125,15 +125,22 @@ def test_conduct_is_a_seat_and_day_or_a_share() -> None:
     lossy = msgspec.structs.replace(NO_LOSSES, shortfall=30.0)
     done = conduct(
         [
-            result("a", 0, seat(1.0, contracts=4, sent=10, unsafe_sent=5, shortfall_days=1, exceptions=2, seconds=1.0)),
-            result("a", 1, seat(1.0, contracts=2, sent=30, leftover=7, negotiator_exceptions=1, losses=lossy)),
+            result(
+                "a", 0, seat(1.0, contracts=4, sent=10, beyond_l1_sent=5, shortfall_days=1, exceptions=2, seconds=1.0)
+            ),
+            result(
+                "a",
+                1,
+                seat(1.0, contracts=2, sent=30, undelivered=3, leftover=7, negotiator_exceptions=1, losses=lossy),
+            ),
         ]
     )
     assert done.contracts_a_day == 6 / 4
-    assert done.unsafe_share == 5 / 40
-    assert done.unsafe_signed_share == 0.0
+    assert done.beyond_l1_sent == 5 / 40
+    assert done.beyond_l1_signed == 0.0
     assert done.shortfall_rate == 1 / 4
     assert done.leftover == 3.5
+    assert done.undelivered == 3
     assert done.exceptions == 3
     assert done.seconds_a_day == 0.25
     assert done.losses.shortfall == pytest.approx(0.15)

@@ -8,7 +8,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from echelon.hrl_xf.arena_seat import unsafe_answers
+from echelon.hrl_xf.arena_seat import answers_beyond_l1
 from echelon.hrl_xf.day_batch import day_batch
 from echelon.hrl_xf.log_columns import columns_of
 from echelon.reporting.negotiations import Diary, LogSource, browse, days_of, spread
@@ -47,7 +47,7 @@ def test_l1s_limits_are_those_of_the_arena() -> None:
             for _, _, seen, own, op, seen_safe, own_safe in thread["steps"]:
                 quantity, safe = (seen[0], seen_safe) if op == 0 else (own[0], own_safe) if op == 1 else (0, 0)
                 beyond += max(0, quantity - safe)
-    assert beyond == unsafe_answers(columns, day_batch(columns.days))[1] > 0
+    assert beyond == answers_beyond_l1(columns, day_batch(columns.days))[1] > 0
 
 
 def test_partners_are_called_by_name_and_a_bad_log_is_left_out(tmp_path: Path) -> None:

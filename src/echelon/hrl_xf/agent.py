@@ -53,17 +53,25 @@ class LitaAgentHRL(CountsFallbacks, StdSyncAgent):  # type: ignore[misc]
         l4_model_path: str | None = None,
         mode: Literal["greedy", "sample"] = "greedy",
         seed: int = 0,
+        residual_modulation: float = 0.0,
+        min_confidence: float = 0.0,
         **kwargs: Any,
     ) -> None:
         """`l2`, `l3`, `l4` are "bundled", "heuristic", for L3 also "l1", or a layer; a path stands above them.
 
         `mode` says whether L3 takes its most probable action or draws one. What is drawn follows from `seed`, the
         world (what the agent sees on its first day) and the seat.
+
+        `residual_modulation` (c, 0 to 1): L4 multiplies L3's residuals by 1 + c·(K·α − 1) before L1 clips them.
+        `min_confidence` (0 to 1), for an L3 of mode "direct": the rules answer where the probability of L3's answer is
+        smaller.
         """
         super().__init__(*args, **kwargs)
         if mode not in ("greedy", "sample"):
             raise ValueError(f"mode={mode!r} must be greedy or sample")
-        self.layers: Layers = choose_layers(l2_model_path or l2, l3_model_path or l3, l4_model_path or l4)
+        self.layers: Layers = choose_layers(
+            l2_model_path or l2, l3_model_path or l3, l4_model_path or l4, residual_modulation, min_confidence
+        )
         self.mode = mode
         self.on_decided: Callable[[DayPlay, Decided], None] | None = None
         """called after each call that was answered, for those who want to look into it"""

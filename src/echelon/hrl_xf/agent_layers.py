@@ -22,10 +22,12 @@ L4Choice = Literal["bundled", "heuristic"] | str | Path | Coordinator
 L = TypeVar("L", bound=Layer)
 
 
-def choose_layers(l2: L2Choice, l3: L3Choice, l4: L4Choice) -> Layers:
+def choose_layers(
+    l2: L2Choice, l3: L3Choice, l4: L4Choice, residual_modulation: float = 0.0, min_confidence: float = 0.0
+) -> Layers:
     """The layers that are meant."""
     torch.set_num_threads(1)  # networks this small are many times slower on two threads of a busy machine
-    return Layers(_l2(l2), _l3(l3), _l4(l4))
+    return Layers(_l2(l2), _l3(l3), _l4(l4), residual_modulation, min_confidence)
 
 
 @cache

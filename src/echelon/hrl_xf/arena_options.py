@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
 import tyro
 
-from echelon.hrl_xf.options import Flag
+from echelon.hrl_xf.options import Flag, default_parallelism
 
 Seats = Literal["one", "each-level"]
 
@@ -60,8 +61,9 @@ class CompeteOptions:
     thought: the negotiations that `echelon report` shows. Worlds that were played before get no logs later"""
     keep_old: Flag = False
     """show the results there are, those of code that has changed since too, and play nothing"""
-    parallelism: str = "loky"
-    """serial | loky[:workers or :fraction] | parallel[:workers] | dask[:scheduler address]"""
+    parallelism: str = dataclasses.field(default_factory=default_parallelism)
+    """serial | loky[:workers or :fraction] | parallel[:workers] | dask[:scheduler address]; if not given, what the
+    environment variable SCML_PARALLELISM says, else loky"""
     seed: int = 0
     """the same seed gives the same worlds, with any number of workers"""
     world_timeout: float = 1800.0

@@ -1,4 +1,4 @@
-"""What one competitor's factory did in a world: score, trade, losses by cause, and how often it left L1's limits.
+"""What one competitor's factory did in a world: score, trade, losses by cause, promises not kept, offers beyond L1.
 
 All of it is read from the log of the recorder that sits in the focal seats, so champions and our own agent are measured
 by the same rule, from the outside.
@@ -6,6 +6,8 @@ by the same rule, from the outside.
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -14,7 +16,7 @@ import numpy as np
 from echelon.hrl_xf.day_batch import Bools, DayBatch, Floats, Ints, Ledger, day_batch
 from echelon.hrl_xf.l1_safety import L1SafetyLayer
 from echelon.hrl_xf.log_columns import ACCEPT, REJECT, LogColumns, columns_of
-from echelon.hrl_xf.schema import AgentLog, ContractSignedEntry, DayClosed
+from echelon.hrl_xf.schema import AgentLog, ContractEvent, ContractSignedEntry, DayClosed, DayState
 
 Place = Literal["first", "middle", "last"]
 
@@ -52,6 +54,8 @@ class SeatRecord(msgspec.Struct, frozen=True, kw_only=True):
     sold: int
     shortfall: int
     """pieces sold and not delivered"""
+    undelivered: int
+    """of these, pieces the agent had promised itself: Σ over days min(pieces short, negotiated sales due that day)"""
     leftover: int
     """pieces in stock at the end"""
     shortfall_days: int
@@ -59,11 +63,11 @@ class SeatRecord(msgspec.Struct, frozen=True, kw_only=True):
     quantities twice)"""
     sent: int
     """pieces in all offers and acceptances that reached a partner"""
-    unsafe_sent: int
+    beyond_l1_sent: int
     """of these, pieces beyond what L1 held safe at that moment, each answer taken alone"""
     signed: int
     """pieces in all deals"""
-    unsafe_signed: int
+    beyond_l1_signed: int
     """of these, pieces beyond what L1 held safe, deal after deal in the order of signing"""
     exceptions: int
     negotiator_exceptions: int
@@ -97,8 +101,8 @@ def seat_record(world: Any, adapter: Any, log: AgentLog, seat: int, fallbacks: i
     idle = days.n_lines * np.array([1.0 - day.productivity for day in closed])
     margin = days.spot_price_out - days.spot_price_in - days.production_cost
     last = closed[-1]
-    sent, unsafe_sent = unsafe_answers(columns, days)
-    dealt, unsafe_dealt = unsafe_deals(columns, days)
+    sent, beyond_l1_sent = answers_beyond_l1(columns, days)
+    dealt, beyond_l1_dealt = deals_beyond_l1(columns, days)
     return SeatRecord(
         seat=seat,
         agent_id=log.agent_id,
@@ -111,12 +115,13 @@ def seat_record(world: Any, adapter: Any, log: AgentLog, seat: int, fallbacks: i
         bought=sum(c.quantity for c in bought),
         sold=sum(c.quantity for c in sold),
         shortfall=sum(day.shortfall_quantity for day in closed),
+        undelivered=_undelivered(columns.days, columns.closed, sold),
         leftover=last.inventory_input + last.inventory_output,
         shortfall_days=sum(day.shortfall_quantity > 0 for day in closed),
         sent=sent,
-        unsafe_sent=unsafe_sent,
+        beyond_l1_sent=beyond_l1_sent,
         signed=dealt,
-        unsafe_signed=unsafe_dealt,
+        beyond_l1_signed=beyond_l1_dealt,
         exceptions=len(world.agent_exceptions[adapter.id]),
         negotiator_exceptions=len(world.negotiator_exceptions[adapter.id]),
         recorder_failures=log.stats.tracker_failures,
@@ -137,11 +142,20 @@ def seat_record(world: Any, adapter: Any, log: AgentLog, seat: int, fallbacks: i
     )
 
 
+def _undelivered(days: Sequence[DayState], closed: Sequence[DayClosed | None], sold: Sequence[ContractEvent]) -> int:
+    """Pieces short by the agent's own promises: of a day's shortfall, at most what the agent itself had sold for it."""
+    due: Counter[int] = Counter()
+    for contract in sold:
+        due[contract.time] += contract.quantity
+    short = {d.current_step: c.shortfall_quantity for d, c in zip(days, closed, strict=True) if c is not None}
+    return sum(min(pieces, due[day]) for day, pieces in short.items())
+
+
 def _worth(last: DayClosed, days: DayBatch) -> float:
     return float(last.inventory_input * days.spot_price_in[-1] + last.inventory_output * days.spot_price_out[-1])
 
 
-def unsafe_answers(columns: LogColumns, days: DayBatch) -> tuple[int, int]:
+def answers_beyond_l1(columns: LogColumns, days: DayBatch) -> tuple[int, int]:
     """(pieces in offers and acceptances that were sent, those beyond L1's limits when they were decided)."""
     op, sent = columns.column("op"), columns.column("sent") == 1
     rows = np.flatnonzero(sent & ((op == ACCEPT) | (op == REJECT)))
@@ -155,7 +169,7 @@ def unsafe_answers(columns: LogColumns, days: DayBatch) -> tuple[int, int]:
     return _beyond(columns, days, day, before, seller, quantity, ahead, price)
 
 
-def unsafe_deals(columns: LogColumns, days: DayBatch) -> tuple[int, int]:
+def deals_beyond_l1(columns: LogColumns, days: DayBatch) -> tuple[int, int]:
     """(pieces in deals, those beyond L1's limits when they were signed), one deal after the other."""
     flat = [
         (row, n, role == "seller", q, t - columns.days[row].current_step, p)

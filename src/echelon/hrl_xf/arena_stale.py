@@ -39,7 +39,7 @@ def find_stale(paths: Mapping[Path, str], now: Mapping[str, PlayedBy]) -> list[S
             continue
         header = msgspec.json.decode(path.read_bytes(), type=_Header)
         if header.format_version < FORMAT_VERSION:
-            found.append(Stale(path, label, "an earlier Echelon, which did not note what code played", None))
+            found.append(Stale(path, label, "an earlier Echelon, whose results are not read any more", None))
             continue
         result = read_result(path)
         if result.code != now[label]:

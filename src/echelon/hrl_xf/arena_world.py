@@ -28,7 +28,7 @@ from echelon.hrl_xf.world_run import LOGS, seat_name, write_log
 from echelon.runtime.files import write_atomic
 from echelon.runtime.seeding import rng, seed_everything
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 WORLDS = "worlds"
 
 

@@ -21,6 +21,7 @@ import msgspec
 from echelon.hrl_xf import history, roster
 from echelon.hrl_xf.agent_specs import AgentSpec
 from echelon.hrl_xf.evaluation_tables import write_tables
+from echelon.hrl_xf.negotiations_table import write_negotiations
 from echelon.hrl_xf.options import CollectOptions
 from echelon.hrl_xf.tournament import (
     FACTORIES_PER_LEVEL,
@@ -54,7 +55,10 @@ log = logging.getLogger(__name__)
 KIND = "collection"
 _LOOKED_AT = 20
 """Results an estimate of time is made from: more would take longer to read than they tell."""
-_HOW = {"parallelism", "foreground", "quiet", "resumable", "fail_fast", "world_timeout", "auto_collect", "output_dir"}
+_HOW = {
+    "parallelism", "foreground", "quiet", "resumable", "fail_fast", "world_timeout", "auto_collect", "output_dir",
+    "negotiations_csv",
+}  # fmt: skip
 """Options that say how to run, not what: a resumed run may change them."""
 
 
@@ -82,6 +86,8 @@ def run(options: CollectOptions) -> int:
         collected = play_missing(worlds, missing, options, output_dir, tracked_by(options), options.compress)
         if collected.results:
             write_tables(output_dir, collected.results, detailed=not options.no_csv)
+        if options.negotiations_csv:
+            log.info("%d negotiations in negotiations.csv", write_negotiations(output_dir, collected.results))
         if options.auto_collect:
             history.register(history.entry_of(output_dir, plan, collected.results, collected.run.failed))
         report(collected, output_dir)

@@ -10,8 +10,9 @@ What the arrays mean stands in `samples`; how they lie on disk, in `sample_build
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -27,7 +28,10 @@ from echelon.hrl_xf.l1_safety import compute_l1_baseline_offline
 from echelon.hrl_xf.l4_samples import L4Dataset, L4DistillSample
 from echelon.hrl_xf.log_files import BadLog, find_logs, match_agents
 from echelon.hrl_xf.samples import MacroDataset, MacroSample, MicroDataset, MicroSample
+from echelon.hrl_xf.schema import DayState
 from echelon.hrl_xf.shards import IN_MEMORY, compact
+from echelon.hrl_xf.state_builder import DayFeatures, StateBuilder
+from echelon.hrl_xf.state_dict import OF_FEATURES, state_of
 from echelon.hrl_xf.thread_tables import unpack_answer
 from echelon.hrl_xf.tournament_data import TournamentData
 from echelon.runtime.files import write_atomic
@@ -40,6 +44,7 @@ __all__ = [
     "MicroDataset",
     "MicroSample",
     "compute_l1_baseline_offline",
+    "extract_macro_state",
     "load_l4_distill_data",
     "load_samples",
     "load_tournament_data",
@@ -170,6 +175,11 @@ def micro_of(data: TournamentData) -> MicroDataset:
 def l4_of(data: TournamentData) -> L4Dataset:
     rows = data.rows("set")
     return L4Dataset(data, rows[data.tables.store.take("set.n_members", rows) >= 2])
+
+
+def extract_macro_state(state_dict: DayState | Mapping[str, Any], horizon: int = 40) -> DayFeatures:
+    """L2's features of one logged day, by the function that the agent uses in play: (12,), (H+1, 10) and (2,)."""
+    return StateBuilder(horizon).build(state_of(state_dict, OF_FEATURES))
 
 
 class _Saved(msgspec.Struct, frozen=True, kw_only=True):

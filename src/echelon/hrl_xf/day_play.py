@@ -22,12 +22,13 @@ from echelon.hrl_xf.day_batch import Bools, DayBatch, Ints, Ledger, day_batch
 from echelon.hrl_xf.goals import GOAL_SIZE, open_goal
 from echelon.hrl_xf.l1_safety import ACCEPT, END, REJECT, L1Output, L1SafetyLayer, Outcomes
 from echelon.hrl_xf.l2_manager import GoalMaker, HorizonManagerPPO
+from echelon.hrl_xf.l3_adjust import guarded, modulated
 from echelon.hrl_xf.l3_executor import L3Actions, TemporalDecisionTransformer
 from echelon.hrl_xf.l3_history import HistoryCache
 from echelon.hrl_xf.l3_situation import Situation
 from echelon.hrl_xf.l4_features import ThreadStates, global_features, thread_features
 from echelon.hrl_xf.layers import Layers
-from echelon.hrl_xf.reservation import NOTHING, Reservations, Wish
+from echelon.hrl_xf.reservation import NOTHING, Reservations, Wish, settle_call
 from echelon.hrl_xf.schema import DayState, Offer, Role
 from echelon.hrl_xf.state_builder import DayFeatures, StateBuilder, role_one_hot
 from echelon.hrl_xf.thread_tables import others_in_sight, tokens_of
@@ -85,7 +86,7 @@ class Decided:
     alpha: Array  # (K,)
     actions: L3Actions
     wishes: list[Wish]
-    """what L3 chose"""
+    """what L3 chose, after guard and modulation (`l3_adjust`)"""
     answers: list[Wish]
     """what is left of it after the reservation"""
 
@@ -203,7 +204,9 @@ class DayPlay:
         alpha = self._alpha(asked, threads, out)
         situation = self._situation(asked, threads, out, alpha)
         actions = self.layers.l3.act(self._states(threads), situation, generator=generator, greedy=greedy)
-        wishes = self._wishes(asked, actions)
+        adjusted = guarded(actions, situation, self.layers.min_confidence)
+        adjusted = modulated(adjusted, situation, self.layer, out, alpha, self.layers.residual_modulation)
+        wishes = self._wishes(asked, adjusted)
         answers = self._settle(threads, wishes, alpha)
         for question, answer in zip(asked, answers, strict=True):
             if answer.offer is not None:
@@ -317,16 +320,7 @@ class DayPlay:
         return wishes
 
     def _settle(self, threads: Sequence[Thread], wishes: Sequence[Wish], alpha: Array) -> list[Wish]:
-        answers = list(wishes)
-        order = np.argsort(-alpha.round(5), kind="stable")  # equal threads by name, not by how a sum was rounded
-        for seller in (False, True):
-            side = [int(i) for i in order if threads[i].seller == seller]
-            if not side:
-                continue
-            book = self.book(seller)
-            for i, answer in zip(side, book.settle([wishes[i] for i in side]), strict=True):
-                answers[i] = answer
-        return answers
+        return settle_call(wishes, np.array([t.seller for t in threads], np.bool_), alpha, self.book)
 
     def book(self, seller: bool) -> Reservations:
         """One side's account with everything signed and promised so far."""

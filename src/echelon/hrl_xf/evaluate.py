@@ -16,6 +16,7 @@ import msgspec
 import numpy as np
 import torch
 
+from echelon.hrl_xf import disagreement
 from echelon.hrl_xf.batches import L3Source, L4Source
 from echelon.hrl_xf.critic_figures import evaluate_critic
 from echelon.hrl_xf.data_pipeline import l4_of, macro_of, micro_of, open_tournament
@@ -38,7 +39,7 @@ from echelon.hrl_xf.layer_figures import (
     rank_correlation,
     yesterdays,
 )
-from echelon.hrl_xf.layer_files import read_layer
+from echelon.hrl_xf.layer_files import layer_path, read_layer
 from echelon.hrl_xf.learning import l3_loss, l4_loss
 from echelon.hrl_xf.options import EvaluateOptions, TrainOptions
 from echelon.hrl_xf.samples import MacroDataset, MicroDataset, Rows
@@ -59,11 +60,16 @@ def run(options: EvaluateOptions) -> int:
         horizon=options.horizon, quiet=options.quiet,
     )  # fmt: skip
     split = read_split(options.output_dir)
-    made = {"l2": evaluate_l2, "l3": evaluate_l3, "l4": evaluate_l4, "critic": evaluate_critic}
-    figures = made[options.layer](data, split, options)
-    path = options.output_dir / f"evaluation_{options.layer}_{options.split}.json"
-    write_json(path, {"format_version": 1, "layer": options.layer, "split": options.split, **_jsonable(figures)})
-    for line in lines(figures):
+    if options.disagreement:
+        figures = evaluate_disagreement(data, split, options)
+        name, said, text = "disagreement", {}, disagreement.tables(figures)
+    else:
+        made = {"l2": evaluate_l2, "l3": evaluate_l3, "l4": evaluate_l4, "critic": evaluate_critic}
+        figures = made[options.layer](data, split, options)
+        name, said, text = f"evaluation_{options.layer}", {"layer": options.layer}, lines(figures)
+    path = options.output_dir / f"{name}_{options.split}.json"
+    write_json(path, {"format_version": 1, **said, "split": options.split, **_jsonable(figures)})
+    for line in text:
         log.info("%s", line)
     log.info("all figures: %s", path)
     return 0
@@ -298,3 +304,16 @@ def _add_set_figures(sums: list[float], found: Floats, alpha: Floats, mask: Bool
         if np.isfinite(rank):
             sums[0] += rank
             sums[1] += 1
+
+
+# -- all together
+
+
+def evaluate_disagreement(data: TournamentData, split: WorldSplit, options: EvaluateOptions) -> Figures:
+    """The clone beside its expert, in the expert's seat (see `disagreement`)."""
+    l3 = load_l3(options.model_path or options.output_dir / "l3_bc")
+    fill_goals(data, "l2", options.output_dir / "l2_bc.safetensors", device=options.device)
+    path = layer_path(options.output_dir / "l4_distill")
+    l4 = load_l4(path) if path.exists() else HeuristicCoordinator()
+    logs = np.unique(part(micro_of(data), split, options.split).log)
+    return disagreement.figures(disagreement.compare(data, logs, options.data_dir, l3, l4))

@@ -28,14 +28,17 @@ I_end by at most `fill`. Rooms stay signed (`Limits`): a negative one tells that
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from echelon.hrl_xf.day_batch import Bools, DayBatch, Floats, Ints, Ledger, day_batch, issue_bounds
 from echelon.hrl_xf.schema import Answer, DayState, Issues, Offer, Role
+from echelon.hrl_xf.state_dict import OF_L1, state_of
 
 ANSWERS: tuple[Answer, ...] = ("ACCEPT", "REJECT", "END")
 ACCEPT, REJECT, END = range(3)
@@ -162,7 +165,11 @@ def _affordable(money: Floats, price: Floats) -> Floats:
 
 
 def compute_l1_baseline(
-    day: DayBatch, limits: Limits, role: Roles, issues: Ints | Issues | None = None, is_open: Bools | None = None
+    day: DayBatch | DayState | Mapping[str, Any],
+    limits: Limits | None = None,
+    role: Roles = "buyer",
+    issues: Ints | Issues | None = None,
+    is_open: Bools | None = None,
 ) -> Floats:
     """The plain safe offer at the first open day d: quantity, unit price, days ahead.  # (N, 3)
 
@@ -172,7 +179,14 @@ def compute_l1_baseline(
     q is at least the minimum quantity where trading is possible, and 0 where it is not: no day is open, or a buyer
     cannot pay for one piece. `price` in B_free/price is the one that would be paid: p on the issue's grid. `is_open`
     spares computing `time_mask` again.
+
+    One day may also be given as its `DayState` or as the dictionary of a log's daily_status; then the result is one
+    row.  # (3,)  Without `limits` they are those at dawn, with the usual parameters.
     """
+    if not isinstance(day, DayBatch):
+        one: Floats = compute_l1_baseline(day_batch([state_of(day, OF_L1)]), limits, role, issues, is_open)[0]
+        return one
+    limits = L1SafetyLayer(day.H).limits(day) if limits is None else limits
     n = len(day)
     seller, bounds = sellers(role, n), bounds_of(day, role, issues)
     if is_open is None:

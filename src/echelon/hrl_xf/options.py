@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
@@ -9,9 +11,15 @@ from typing import Annotated, Literal
 import tyro
 
 from echelon.hrl_xf import roster
+from echelon.hrl_xf.history_options import HistoryOptions
 
 Flag = tyro.conf.FlagCreatePairsOff[bool]
 CollectField = Literal["standard", "league", "champions"]
+
+
+def default_parallelism() -> str:
+    """What the environment says of how to run worlds, else all cores."""
+    return os.environ.get("SCML_PARALLELISM") or "loky"
 
 
 @dataclass(frozen=True)
@@ -55,12 +63,15 @@ class CollectOptions:
     """record only these agents (class names); the whole field if not given"""
     no_csv: Flag = False
     """leave out the tables that training does not read (contracts, per-agent and per-type statistics)"""
+    negotiations_csv: Flag = False
+    """also write negotiations.csv at the end, from the logs: a line for each negotiation of the tracked agents"""
     resumable: Flag = False
     """go on in --output-dir: play exactly the worlds that are missing there"""
     output_dir: Path | None = None
     """where results go; default tournament_history/hrl_data_<timestamp>_std"""
-    parallelism: str = "loky"
-    """serial | loky[:workers or :fraction] | parallel[:workers] | dask[:scheduler address]"""
+    parallelism: str = dataclasses.field(default_factory=default_parallelism)
+    """serial | loky[:workers or :fraction] | parallel[:workers] | dask[:scheduler address]; if not given, what the
+    environment variable SCML_PARALLELISM says, else loky"""
     foreground: Flag = False
     """stay in the terminal; otherwise the run detaches and writes to log.txt"""
     auto_collect: bool = True
@@ -280,7 +291,7 @@ class TrainOptions:
     """epochs between checkpoints that are kept; the best and the last are kept anyway"""
     checkpoint_seconds: float = 60.0
     """a long epoch is saved in between this often; what is lost when the machine dies"""
-    log_every: int = 0
+    log_every: Annotated[int, tyro.conf.arg(aliases=["--batch-log-every"])] = 0
     """batches between lines within an epoch; 0: one line an epoch"""
     early_stop: int = 0
     """epochs without better validation after which a phase ends; 0: never"""
@@ -303,6 +314,7 @@ class TrainOptions:
     """of initial weights and the order of batches"""
     quiet: Annotated[Flag, tyro.conf.arg(aliases=["-q"])] = False
     """say nothing but errors"""
+    history: HistoryOptions = dataclasses.field(default_factory=HistoryOptions)
 
     def __post_init__(self) -> None:
         names = self.phase_names
@@ -352,6 +364,9 @@ class EvaluateOptions:
     """the run: weights and world_split.json; figures go to evaluation_<layer>_<split>.json there"""
     layer: Literal["l2", "l3", "l4", "critic"] = "l2"
     """which layer; the critic is judged on the days of all agents of the logs"""
+    disagreement: Flag = False
+    """instead: put all layers into the expert's own seat and compare their answers, decision by decision: what L1
+    forbids, what differs and how, what the reservation changes; figures go to disagreement_<split>.json"""
     split: Literal["train", "val", "test"] = "val"
     """on which worlds"""
     model_path: Path | None = None

@@ -11,13 +11,14 @@ they hold with everything reserved, they held at every step on the way.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
-from echelon.hrl_xf.day_batch import DayBatch, Ints, Ledger
+from echelon.hrl_xf.day_batch import Bools, DayBatch, Ints, Ledger
 from echelon.hrl_xf.l1_safety import ACCEPT, END, REJECT, L1Output, L1SafetyLayer
 from echelon.hrl_xf.schema import Offer
 
@@ -115,3 +116,23 @@ class Reservations:
             q = int(min(q, max(1, out.safe[0, ahead] - waiting)))
         clipped = self.layer.clip(out, np.array([[q, p, ahead]], np.float64)).row(0)
         return NOTHING if clipped is None else Wish(REJECT, clipped)
+
+
+def settle_call(
+    wishes: Sequence[Wish],
+    seller: Bools,
+    alpha: NDArray[np.floating],
+    book: Callable[[bool], Reservations],
+) -> list[Wish]:
+    """The wishes of all threads of a call, given in the order of their names, made safe: each side in the order of α.
+
+    `book` gives the account of a side (True: sales).
+    """
+    answers = list(wishes)
+    order = np.argsort(-alpha.round(5), kind="stable")  # equal threads by name, not by how a sum was rounded
+    for sells in (False, True):
+        side = order[seller[order] == sells].tolist()
+        if side:
+            for i, answer in zip(side, book(sells).settle([wishes[i] for i in side]), strict=True):
+                answers[i] = answer
+    return answers

@@ -20,7 +20,7 @@ from echelon.hrl_xf.arena_seat import Losses, SeatRecord
 from echelon.hrl_xf.arena_world import ArenaResult
 from echelon.runtime.seeding import rng
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 Scope = Literal["all", "first", "middle", "last"]
 SCOPES: tuple[Scope, ...] = get_args(Scope)
 WORLDS_TO_BE_SURE = 10
@@ -70,13 +70,15 @@ class Conduct(msgspec.Struct, frozen=True, kw_only=True):
     bought_a_day: float
     sold_a_day: float
     shortfall_a_day: float
+    undelivered: int
+    """pieces that the agent had promised and could not deliver, all seats together"""
     leftover: float
     """pieces in stock at the end, a seat"""
     shortfall_rate: float
     """share of days with a shortfall"""
-    unsafe_share: float
+    beyond_l1_sent: float
     """share of the pieces offered or accepted that were beyond L1's limits at that moment"""
-    unsafe_signed_share: float
+    beyond_l1_signed: float
     """the same of the pieces in deals"""
     exceptions: int
     fallbacks: int
@@ -255,10 +257,11 @@ def conduct(results: Sequence[ArenaResult]) -> Conduct:
         bought_a_day=total(lambda s: s.bought) / days,
         sold_a_day=total(lambda s: s.sold) / days,
         shortfall_a_day=total(lambda s: s.shortfall) / days,
+        undelivered=sum(s.undelivered for s in seats),
         leftover=total(lambda s: s.leftover) / len(seats),
         shortfall_rate=total(lambda s: s.shortfall_days) / days,
-        unsafe_share=share(lambda s: s.unsafe_sent, lambda s: s.sent),
-        unsafe_signed_share=share(lambda s: s.unsafe_signed, lambda s: s.signed),
+        beyond_l1_sent=share(lambda s: s.beyond_l1_sent, lambda s: s.sent),
+        beyond_l1_signed=share(lambda s: s.beyond_l1_signed, lambda s: s.signed),
         exceptions=sum(s.exceptions + s.negotiator_exceptions for s in seats),
         fallbacks=sum(s.fallbacks for s in seats),
         recorder_failures=sum(s.recorder_failures for s in seats),

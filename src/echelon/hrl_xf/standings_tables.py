@@ -121,7 +121,7 @@ def _differences(table: Standings, agent: str) -> Table:
 def _conduct(table: Standings) -> Table:
     made = _table(
         "Conduct",
-        "competitor", "deals\na day", "short\na day", "left\nover", "short\ndays", "unsafe\nsent", "unsafe\nsigned",
+        "competitor", "deals\na day", "unde-\nlivered", "short\na day", "short\ndays", "left\nover", "beyond\nL1",
         "errors", "ms\na day",
     )  # fmt: skip
     for line in table.competitors:
@@ -129,11 +129,11 @@ def _conduct(table: Standings) -> Table:
         made.add_row(
             line.competitor,
             f"{c.contracts_a_day:.2f}",
+            f"{c.undelivered:,}",
             f"{c.shortfall_a_day:.2f}",
-            f"{c.leftover:.1f}",
             f"{c.shortfall_rate:.1%}",
-            f"{c.unsafe_share:.1%}",
-            f"{c.unsafe_signed_share:.1%}",
+            f"{c.leftover:.1f}",
+            f"{c.beyond_l1_signed:.1%}",
             str(c.exceptions + c.fallbacks),
             f"{1000 * c.seconds_a_day:.1f}",
         )

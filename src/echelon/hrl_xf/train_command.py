@@ -77,6 +77,8 @@ def run(options: TrainOptions) -> int:
         for handler in logging.getLogger("echelon").handlers:
             handler.setLevel(logging.ERROR)  # log.txt still gets everything
     with open_training(options).logging():
+        for line in options.history.lines():
+            log.info("%s", line)
         return train(options)
 
 
@@ -88,7 +90,7 @@ def check_devices(options: TrainOptions) -> None:
 
 def open_training(options: TrainOptions) -> RunDir:
     """The run's directory. What may not change within a phase, its checkpoints refuse; the rest may."""
-    config = {name: str(v) if isinstance(v, Path) else v for name, v in asdict(options).items()}
+    config = {name: str(v) if isinstance(v, Path) else v for name, v in asdict(options).items() if name != "history"}
     run_dir = open_run(options.output_dir, config, may_change=set(config) - {"agent_name", "horizon"})
     write_config(options.output_dir, config)
     return run_dir
