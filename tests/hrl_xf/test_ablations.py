@@ -66,7 +66,7 @@ def test_the_command_judges_the_steps_and_invites_nobody_else_unasked() -> None:
     more = contest_of(CompeteOptions(ablations=True, agent=("AS0",), against="top-2024:2"))
     assert [spec.label for spec in more.competitors] == [*LADDER, *PENGUINS, "AS0", "CautiousStdAgent"]
     assert set(more.agents) == {*JUDGED, "AS0"}
-    assert len(contest_of(CompeteOptions()).competitors) == 13, "LitaAgentHRL and the champions"
+    assert len(contest_of(CompeteOptions()).competitors) == 6, "LitaAgentHRL and five champions"
 
 
 def test_what_is_no_scheme_f_is_refused(tmp_path: Path) -> None:

@@ -63,7 +63,7 @@ def test_every_answer_is_legal_and_within_what_is_left(layers: str) -> None:
         world = play([agent, agent, *FIELD], n_steps=8)
     assert_sound(world, fallbacks=layers == "insane")
     tally = assert_safe(heard, world)
-    assert tally.answers > 150
+    assert tally.answers > 100
     assert tally.offers > 40
     assert tally.closed > 0
 
@@ -275,7 +275,7 @@ def test_the_order_in_which_threads_are_listed_changes_nothing(options: dict[str
     field = ["PenguinAgent", "RandomStdAgent"]
     agents = variant(**options), variant(Backwards, **options)
     worlds = [play([agent, *field], n_steps=4, seed=2) for agent in agents]
-    assert len(signed_by_ours(worlds[0])) > 5
+    assert len(signed_by_ours(worlds[0])) > 3
     assert contracts_of(worlds[0]) == contracts_of(worlds[1])
 
 
