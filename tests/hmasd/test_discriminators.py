@@ -26,7 +26,7 @@ def with_round(**changes: Any) -> tuple[Discriminators, RolloutBatch]:
 
 
 def test_the_reward_of_each_agent_is_the_weighted_sum_on_the_next_state_and_observation() -> None:
-    both, batch = with_round(lambda_e=2.0, lambda_team=0.3, lambda_agent=0.7)
+    both, batch = with_round(lambda_e=2.0, lambda_team=0.3, lambda_agent=0.7, skill_baseline=False)
     batch.reward[5, 1] = 1.5
     rewards = both.rewards(batch)
     for t, b, i in ((5, 1, 0), (5, 1, 1), (16, 2, 1), (19, 3, 0)):
@@ -53,10 +53,24 @@ def test_a_blind_guess_earns_nothing_with_the_baseline_and_pays_without() -> Non
         np.testing.assert_allclose(both.rewards(batch).total, expected, atol=1e-6)
 
 
-def test_agents_that_do_not_act_earn_nothing_and_teach_nothing() -> None:
+def test_an_agent_that_is_gone_earns_what_the_team_earns_and_teaches_nothing() -> None:
     both, batch = with_round()
     batch.alive[:, 2, 1] = False
-    batch.alive[:, 3] = False
+    batch.reward[:, 2] = 1.5
+    batch.extra["next_observation"][:, 2, 1] = np.nan
+    total = both.rewards(batch).total
+    skills, state = (torch.from_numpy(x[:, 2]) for x in (batch.observation["skills"], batch.extra["next_state"]))
+    with torch.no_grad():
+        team = both.team(state).gather(1, skills[:, :1])[:, 0].numpy() + math.log(2)
+    np.testing.assert_allclose(total[:, 2, 1], 1.5 + 0.1 * team, atol=1e-5)
+    assert len(SkillData.of(batch).observation) == 140
+
+
+def test_where_a_return_is_over_nothing_is_earned_or_taught() -> None:
+    both, batch = with_round()
+    for flags in (batch.alive, batch.earns):
+        flags[:, 2, 1] = False
+        flags[:, 3] = False
     batch.extra["next_observation"][:, 2, 1] = np.nan
     batch.extra["next_state"][:, 3] = np.nan
     rewards = both.rewards(batch)

@@ -27,6 +27,19 @@ logger = logging.getLogger(__name__)
 TeamReward = Literal["mean", "sum"]
 
 
+def team_reward(agent_reward: Array, acted: Array, kind: TeamReward) -> Array:
+    """The team's reward (B,) of a step, from what its agents got (B, n).
+
+    `mean`: over those who acted, so that a reward all agents share stays the same when some have died. `sum`: of all,
+    for rewards that each agent earns by itself.
+    """
+    if kind == "sum":
+        total: Array = agent_reward.sum(axis=1)
+        return total
+    mean: Array = np.where(acted, agent_reward, np.float32(0.0)).sum(axis=1) / np.maximum(acted.sum(axis=1), 1)
+    return mean.astype(np.float32)
+
+
 class ForeignVectorEnv(VectorEnv):
     """What both variants share: seeds, the copy out of the arrays, save and load."""
 
@@ -76,11 +89,12 @@ class ForeignVectorEnv(VectorEnv):
         a = self.arrays
         checked = check_actions(self.spec, self.num_envs, actions, a["alive"])
         self._whole = False  # until the end of the step: an interrupted one leaves nothing to go on from
+        acted = a["alive"].copy()
         a["actions"][:] = checked
         self._history.append(checked)
         self._warn(self._command("step"))
         agent_reward = a["agent_reward"].copy()
-        reward = agent_reward.mean(axis=1) if self.team_reward == "mean" else agent_reward.sum(axis=1)
+        reward = team_reward(agent_reward, acted, self.team_reward)
         self._length += 1
         self._return += reward
         info = {"episode_return": self._return.copy(), "episode_length": self._length.copy()}

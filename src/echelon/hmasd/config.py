@@ -54,8 +54,11 @@ class HMASDConfig:
     """lambda_D: weight of the team discriminator in the low-level reward"""
     lambda_agent: float = 0.5
     """lambda_d: weight of the individual discriminator in the low-level reward"""
-    skill_baseline: bool = False
-    """add log n_Z and log n_z to the discriminators' terms, so that the bonus of a blind guess is 0"""
+    skill_baseline: bool = True
+    """add log n_Z and log n_z to the discriminators' terms, so that the bonus of a blind guess is 0; without it every
+    step costs, and agents that can die learn to"""
+    death_ends_return: bool = False
+    """an agent's return ends with its death; else the team's goes on to count for it, as for the living"""
     critic_sees_skills: bool = False
     """the low-level critic sees all agents' skills and has an output for each agent"""
     advantage_std_floor: float = 1e-5

@@ -21,7 +21,10 @@ from echelon.onpolicy.ppo import under
 
 @dataclass(frozen=True)
 class IntrinsicRewards:
-    """The low-level reward r^i = lambda_e r + lambda_D log q_D(Z|s') + lambda_d log q_d(z^i|o'^i,Z), and its parts."""
+    """The low-level reward r^i = lambda_e r + lambda_D log q_D(Z|s') + lambda_d log q_d(z^i|o'^i,Z), and its parts.
+
+    An agent that is gone while its team goes on has the first two terms.
+    """
 
     total: Array  # (T, B, n)
     environment: float
@@ -84,7 +87,7 @@ class Discriminators:
         team_term[acts.any(-1)], own_term[acts] = config.lambda_team * team, config.lambda_agent * own
         earned = np.float32(config.lambda_e) * batch.reward
         shared = np.broadcast_to(team_term[:, :, None], acts.shape)
-        total = np.where(acts, earned + shared + own_term, np.float32(0.0)).astype(np.float32)
+        total = np.where(batch.earning, earned + shared + own_term, np.float32(0.0)).astype(np.float32)
         return IntrinsicRewards(
             total, float(earned[acts].mean()), float(shared[acts].mean()), float(own_term[acts].mean())
         )

@@ -5,6 +5,10 @@ true span and, where it was cut, the value of the state that really followed. At
 a fresh decision, so no segment straddles an update. Recurrent states belong to (world, agent) and start at zero with
 each episode. Each world draws from a stream of its own: its numbers depend neither on its neighbours nor on where it
 runs.
+
+The reward is the team's, so the return of an agent that dies goes on with its episode, as that of the others; only what
+it does is no longer learnt from. An agent cut while the others go on is bootstrapped alone. With `death_ends_return` an
+agent's return ends with its death.
 """
 
 from __future__ import annotations
@@ -22,7 +26,7 @@ from echelon.envs.vector import BoxActions, DiscreteActions, EnvSpec, Observed, 
 from echelon.hmasd.networks import HMASDNetworks
 from echelon.onpolicy.batch import SLOT_FIELDS, TREE_FIELDS, UNIT_FIELDS, Array, Rollout, RolloutBatch, VersionError
 from echelon.onpolicy.builder import RolloutBuilder
-from echelon.onpolicy.collector import shares
+from echelon.onpolicy.collector import departures, shares
 
 COORDINATOR, DISCOVERER = "coordinator", "discoverer"
 
@@ -87,16 +91,19 @@ class SkillCollector:
         seeds: Sequence[int],
         version_of: Callable[[], int],
         on_step: Callable[[int], None] | None = None,
+        death_ends_return: bool = False,
     ) -> None:
         if len(seeds) != env.num_envs:
             raise ValueError(f"{len(seeds)} seeds for {env.num_envs} worlds; give one a world")
         self.networks, self.env, self.k, self.version_of, self.on_step = networks, env, k, version_of, on_step
         self.chunk = chunk if networks.sizes.recurrent else 1
+        self.death_ends_return = death_ends_return
         self.actions = ActionMap(env.spec)
         self.streams = WorldStreams(seeds)
         self.episodes = Episodes.join([])
         self.skills = np.zeros((env.num_envs, networks.sizes.agents + 1), np.int64)
         self.age = np.zeros(env.num_envs, np.int64)
+        self._left = np.zeros((env.num_envs, networks.sizes.agents), bool)  # cut alone since the last decision
         self._begin(env.reset())
 
     def _begin(self, seen: Observed) -> None:
@@ -160,13 +167,16 @@ class SkillCollector:
             torch.from_numpy(state), torch.from_numpy(observation), torch.from_numpy(uniform)
         )
         self.skills[due] = skills.numpy()
+        self._left[due] = False
+        decides = np.concatenate([alive.any(1, keepdims=True), alive], 1)
         high.open(
             self.version_of(),
             {"state": state, "observation": observation},
             {"skills": self.skills[due]},
             log_prob.numpy(),
             value.numpy(),
-            alive=np.concatenate([alive.any(1, keepdims=True), alive], 1),
+            alive=decides,
+            earns=decides if self.death_ends_return else True,
             columns=None if len(due) == len(self.age) else due,
         )
 
@@ -183,9 +193,10 @@ class SkillCollector:
             None if mask is None else torch.from_numpy(np.ascontiguousarray(mask)),
         )
         now = self.env.step(self.actions.to_env(action))
-        ended, died = now.done, seen.alive & ~now.final_alive
-        if ended.any():
-            died &= ~ended[:, None]
+        died, left = departures(seen, now)
+        self._left |= left
+        if not self.death_ends_return:
+            died[:] = False
         extra = {} if skills is None else {"next_observation": now.final_observation, "next_state": now.final_state}
         low.store(
             self.version_of(),
@@ -199,10 +210,11 @@ class SkillCollector:
             value.numpy(),
             now.reward,
             terminated=now.terminated[:, None] | died,
-            done=ended[:, None] | died,
-            next_value=self._cut_value(now, skills, memory["critic"]),
+            done=now.done[:, None] | died | left,
+            next_value=self._cut_value(now, left, skills, memory["critic"]),
             mask={} if mask is None else {"action": mask},
             alive=seen.alive,
+            earns=seen.alive if self.death_ends_return else True,
             state={name: m.numpy() for name, m in before.items()} if sizes.recurrent else {},
             reset=self._reset,
             extra=extra,
@@ -217,14 +229,16 @@ class SkillCollector:
         noise = self.streams.normal(slice(None), sizes.agents * sizes.actions)
         return torch.from_numpy(noise.astype(np.float32).reshape(worlds, sizes.agents, sizes.actions))
 
-    def _cut_value(self, now: VectorStep, skills: Tensor | None, memory: Tensor) -> Array | None:
-        """V_l at the true last state of episodes that were cut by a limit; NaN (not given) elsewhere."""
-        cut = np.flatnonzero(now.truncated & ~now.terminated)
-        if not len(cut):
+    def _cut_value(self, now: VectorStep, left: Array, skills: Tensor | None, memory: Tensor) -> Array | None:
+        """V_l at the true last state of whom a limit cut, whole episodes or one agent; NaN (not given) elsewhere."""
+        cut = (now.truncated & ~now.terminated)[:, None] | left  # (B, n)
+        if not cut.any():
             return None
-        values = np.full((self.env.num_envs, self.networks.sizes.agents), np.nan, np.float32)
-        chosen = None if skills is None else skills[cut]
-        values[cut] = self.networks.discoverer.value(torch.from_numpy(now.final_state[cut]), chosen, memory[cut])
+        rows = np.flatnonzero(cut.any(1))
+        values = np.full(cut.shape, np.nan, np.float32)
+        chosen = None if skills is None else skills[rows]
+        values[rows] = self.networks.discoverer.value(torch.from_numpy(now.final_state[rows]), chosen, memory[rows])
+        values[~cut] = np.nan
         return values
 
     def _earn(self, high: RolloutBuilder, now: VectorStep, last: bool) -> None:
@@ -240,22 +254,32 @@ class SkillCollector:
         if not stop.any():
             return
         at = np.flatnonzero(stop)
-        dead = ~now.final_alive[at] & ~ended[at, None]  # agents that died in a segment of an episode that goes on
-        gone = np.concatenate([np.zeros((len(at), 1), bool), dead], 1)  # (C, n + 1)
+        dead, left = self._over(now, at)
         following = np.full((len(at), self.skills.shape[1]), np.nan, np.float32)
-        ask = ~now.terminated[at] & (ended[at] | last)
+        ask = ~now.terminated[at] & (ended[at] | last | left.any(1))
         if ask.any():
             rows = at[ask]
             following[ask] = coordinator.value(
                 torch.from_numpy(now.final_state[rows]), torch.from_numpy(now.final_observation[rows])
             )
         high.close(
-            now.terminated[at, None] | gone,
-            ended[at, None] | gone,
+            now.terminated[at, None] | dead,
+            ended[at, None] | dead | left,
             following,
             columns=None if len(at) == len(stop) else at,
         )
         self.age[at] = 0
+
+    def _over(self, now: VectorStep, at: Array) -> tuple[Array, Array]:
+        """Of the skills (C, n + 1) of segments that end: whose agent died, and whose agent was cut alone.
+
+        None of either where the team's return goes on: then the skill of an agent that is gone earns as the others do.
+        """
+        dead, left = (np.zeros((len(at), self.skills.shape[1]), bool) for _ in range(2))
+        if self.death_ends_return:
+            left[:, 1:] = self._left[at] & ~now.done[at, None]
+            dead[:, 1:] = ~now.final_alive[at] & ~self._left[at]
+        return dead, left
 
     def _note(self, now: VectorStep, finished: list[Episodes]) -> None:
         """Keep the results of episodes that ended; those of crashed worlds mean nothing."""

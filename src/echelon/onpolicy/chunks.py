@@ -28,6 +28,7 @@ class Chunks:
     advantage: Tensor  # (L, M, U)
     target: Tensor  # (L, M, U) in the critic's units
     acts: Tensor  # (L, M, U)
+    earns: Tensor  # (L, M, U): the value is learnt here
 
     def __len__(self) -> int:
         """M."""
@@ -46,6 +47,7 @@ class Chunks:
             advantage=self.advantage.index_select(1, index),
             target=self.target.index_select(1, index),
             acts=self.acts.index_select(1, index),
+            earns=self.earns.index_select(1, index),
         )
 
 
@@ -76,6 +78,7 @@ def cut(batch: RolloutBatch, advantage: Array, target: Array) -> Chunks:
         advantage=tensor(advantage),
         target=tensor(target),
         acts=tensor(batch.acts),
+        earns=tensor(batch.earning),
     )
 
 

@@ -123,7 +123,7 @@ class PPOLearner:
         advantage, returns = self.advantages(batch)
         normalizer = copy.copy(self.normalizer)  # the learner's own changes only once the batch is accepted
         if options.normalize_value:
-            normalizer.update(returns[acts])
+            normalizer.update(returns[batch.earning])
         target = normalizer.normalize(returns) if options.normalize_value else returns
         scaled = (
             normalize_advantage(advantage, acts, options.advantage_std_floor)
@@ -214,7 +214,15 @@ class PPOLearner:
     def _loss(self, now: Evaluation, piece: Chunks, count: Count) -> PPOLoss:
         _check_evaluation(now, piece)
         return ppo_loss(
-            now, piece.log_prob, piece.value, piece.advantage, piece.target, piece.acts, self.options, count
+            now,
+            piece.log_prob,
+            piece.value,
+            piece.advantage,
+            piece.target,
+            piece.acts,
+            self.options,
+            count,
+            piece.earns,
         )
 
     def _check_first(self, error: Tensor) -> float:

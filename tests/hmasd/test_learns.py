@@ -1,0 +1,72 @@
+"""What must be learnt in small environments with one trait each; not only that they run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from echelon.hmasd.config import HMASDConfig
+from echelon.hmasd.options import TrainOptions
+from echelon.hmasd.training import run
+from echelon.runtime.metrics import read_metrics
+
+QUICK = HMASDConfig(
+    total_steps=12_800,
+    envs=16,
+    samples_per_update=640,
+    k=5,
+    team_skills=2,
+    agent_skills=2,
+    hidden=16,
+    encoder_layers=1,
+    decoder_layers=1,
+    heads=1,
+    recurrent=False,
+    lr=3e-3,
+    epochs=8,
+    discriminator_epochs=8,
+    lambda_team=0.01,
+    lambda_agent=0.01,
+    max_grad_norm=10.0,
+)
+
+
+def learnt(folder: Path, env: str, tag: str = "Training/Episode_Reward", **changes: Any) -> np.ndarray[Any, Any]:
+    """One curve of a short training."""
+    config = HMASDConfig(**{**QUICK.to_json(), "env": f"tests.envs.learnable:{env}", "env_options": (), **changes})
+    run(TrainOptions(output_dir=folder, config=config, eval_every=0, checkpoint_every=0, env_workers=0, quiet=True))
+    return read_metrics(folder)[tag].values
+
+
+@pytest.mark.parametrize("algorithm", ["mappo", "hmasd"])
+@pytest.mark.parametrize("options", [(), ("ghost=true",)])
+def test_an_agent_gives_its_life_where_the_team_gains_by_it(
+    algorithm: str, options: tuple[str, ...], tmp_path: Path
+) -> None:
+    reward = learnt(tmp_path, "sacrifice", algorithm=algorithm, env_options=options)
+    assert reward[-3:].mean() > 9.5  # at best 10; 1 without the sacrifice
+
+
+def test_with_the_other_reading_it_lives_for_itself(tmp_path: Path) -> None:
+    reward = learnt(tmp_path, "sacrifice", algorithm="mappo", death_ends_return=True, lambda_l=0.0)
+    assert reward[-3:].mean() < reward[0]
+
+
+def test_the_default_intrinsic_reward_does_not_pay_agents_to_die(tmp_path: Path) -> None:
+    weights = {"lambda_team": 0.1, "lambda_agent": 0.5}  # the defaults
+    length = learnt(tmp_path / "with", "temptation", "Training/Episode_Length", **weights)
+    assert length[-3:].mean() > length[0]
+    without = learnt(tmp_path / "without", "temptation", "Training/Episode_Length", **weights, skill_baseline=False)
+    assert without[-3:].mean() < 2  # what the paper's reward teaches here: standing still at once
+
+
+@pytest.mark.parametrize("algorithm", ["mappo", "hmasd"])
+@pytest.mark.parametrize("death_ends_return", [False, True])
+def test_an_agent_cut_alone_learns_what_its_last_state_was_worth(
+    algorithm: str, death_ends_return: bool, tmp_path: Path
+) -> None:
+    reward = learnt(tmp_path, "lone_cut", algorithm=algorithm, death_ends_return=death_ends_return)
+    assert reward[-3:].mean() > 6.5  # at best 7; by chance 3
