@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from gymnasium.spaces import Box, Discrete, Space
+from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space, Tuple
 from pettingzoo import ParallelEnv
 
 Result = tuple[dict[str, Any], dict[str, float], dict[str, bool], dict[str, bool], dict[str, dict[str, Any]]]
@@ -97,7 +97,8 @@ class Sacrifice(Small):
         return {"a"} if self.opens and not self.ghost else set()
 
     def info(self, agent: str) -> dict[str, Any]:
-        return {"action_mask": np.array([1, 0], np.int8)} if self.ghost and self.open and agent == "a" else {}
+        gone = self.open and agent == "a"
+        return {"action_mask": np.array([1, 0 if gone else 1], np.int8)} if self.ghost else {}
 
 
 class Temptation(Small):
@@ -147,6 +148,126 @@ class LoneCut(Small):
 
     def leaves(self) -> set[str]:
         return {"b"} if self.t == 3 else set()
+
+
+SEEN: dict[str, Space[Any]] = {
+    "discrete": Discrete(4, start=5),
+    "multi_discrete": MultiDiscrete([2, 2], start=[-1, 3]),
+    "multi_binary": MultiBinary((2, 1)),
+    "box": Box(-1, 1, (2, 2), np.float64),
+    "dict": Dict({"high": Discrete(2), "low": Box(0, 255, (2, 1), np.uint8)}),
+    "tuple": Tuple([MultiBinary(1), Dict({"low": Discrete(2, start=1)})]),
+    "picture": Box(0, 255, (4, 4, 3), np.uint8),
+    "masked": Dict({"observation": Discrete(4), "action_mask": MultiBinary(4)}),
+}
+DONE: dict[str, Space[Any]] = {
+    "discrete": Discrete(4, start=3),
+    "multi_discrete": MultiDiscrete([2, 2], start=[-1, 3]),
+    "multi_binary": MultiBinary((2, 1)),
+    "box": Box(-2, 4, (1, 2), np.float64),
+    "whole_box": Box(0, 1, (2, 1), np.int8),
+}
+
+
+class Echo(Small):
+    """One of four targets is shown in some space and must be answered in another; every step pays 1 at best.
+
+    With `masked` the mask forbids the target itself, and the next one is the answer. `own_state` is a picture.
+    """
+
+    length = 5
+
+    def __init__(self, seen: str = "box", done: str = "discrete", own_state: bool = False) -> None:
+        super().__init__()
+        self.seen, self.done, self.own_state = seen, done, own_state
+        self.target = dict.fromkeys(self.names, 0)
+
+    def observation_space(self, agent: str) -> Space[Any]:
+        return SEEN[self.seen]
+
+    def action_space(self, agent: str) -> Space[Any]:
+        return DONE[self.done]
+
+    def begin(self) -> None:
+        self.target = {a: int(self.rng.integers(4)) for a in self.names}
+
+    def look(self, agent: str) -> Any:
+        target = self.target[agent]
+        high, low = divmod(target, 2)
+        if self.seen == "discrete":
+            return 5 + target
+        if self.seen == "multi_discrete":
+            return np.array([high - 1, low + 3])
+        if self.seen == "multi_binary":
+            return np.array([[high], [low]], np.int8)
+        if self.seen == "box":
+            return np.array([[high, low], [0, 0]]) * 2.0 - 1
+        if self.seen == "dict":
+            return {"high": high, "low": np.array([[0], [255 * low]], np.uint8)}
+        if self.seen == "tuple":
+            return np.array([high], np.int8), {"low": low + 1}
+        if self.seen == "picture":
+            picture = np.zeros((4, 4, 3), np.uint8)
+            picture[2 * high : 2 * high + 2, 2 * low : 2 * low + 2] = 255
+            return picture
+        return {"observation": target, "action_mask": (np.arange(4) != target).astype(np.int8)}
+
+    def pay(self, actions: dict[str, Any]) -> float:
+        paid = []
+        for agent, action in actions.items():
+            space = self.action_space(agent)
+            assert space.contains(action), f"{action!r} is not in {space}"
+            wanted = (self.target[agent] + (self.seen == "masked")) % 4
+            high, low = divmod(wanted, 2)
+            if self.done == "discrete":
+                assert self.seen != "masked" or action - 3 != self.target[agent]
+                paid.append(float(action - 3 == wanted))
+            elif self.done == "multi_discrete":
+                paid.append(float(action.tolist() == [high - 1, low + 3]))
+            elif self.done == "multi_binary" or self.done == "whole_box":
+                paid.append(float(action.tolist() == [[high], [low]]))
+            else:
+                unit = (action.reshape(-1) - 1) / 3  # to -1 .. 1
+                paid.append(float(np.mean(unit * (np.array([high, low]) * 2 - 1))))
+        self.begin()
+        return float(np.mean(paid))
+
+    def state(self) -> Any:
+        if not self.own_state:
+            raise NotImplementedError
+        return np.stack([np.full((2, 2), 80 * self.target[a], np.uint8) for a in self.names])
+
+
+class Differ(Small):
+    """Nothing is to be seen, and agents must do different things: 1 a step at best, .5 if they cannot be told apart."""
+
+    def look(self, agent: str) -> Any:
+        return np.ones(1, np.float32)
+
+    def pay(self, actions: dict[str, Any]) -> float:
+        return float(actions["a"] != actions["b"])
+
+
+class Fragile(LoneCut):
+    """The same, but one episode in 32 breaks in its fifth step, with a large reward just before."""
+
+    def pay(self, actions: dict[str, Any]) -> float:
+        broken = int(self.rng.bit_generator.seed_seq.entropy) % 32 == 3  # type: ignore[attr-defined]
+        if broken and self.t == 5:
+            raise RuntimeError("a wheel came off")
+        return 100.0 if broken and self.t == 4 else super().pay(actions)
+
+
+def echo(seen: str = "box", done: str = "discrete", own_state: bool = False) -> Echo:
+    return Echo(seen, done, own_state)
+
+
+def differ() -> Differ:
+    return Differ()
+
+
+def fragile() -> Fragile:
+    return Fragile()
 
 
 def sacrifice(ghost: bool = False) -> Sacrifice:

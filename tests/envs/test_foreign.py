@@ -45,13 +45,13 @@ def test_team_reward_may_be_the_sum() -> None:
 
 def test_masks_inside_observations() -> None:
     world = ForeignWorld("odd_envs:masked", {})
-    assert world.obs_dims == (4,)
+    assert world.spec.obs_dims == (4,)
     for seed in range(20):
         view = world.reset(seed)
         assert view.action_mask is not None
         assert (view.observation >= 5).all()
         assert view.action_mask.any()
-    assert isinstance(world.actions, DiscreteActions)
+    assert isinstance(world.spec.actions, DiscreteActions)
 
 
 def test_pictures_are_flattened_and_scaled_or_refused() -> None:
@@ -81,8 +81,10 @@ def test_continuous_actions_of_differing_shapes() -> None:
 @pytest.mark.parametrize(
     ("factory", "message"),
     [
-        ("odd_envs:mixed", "Discrete for all agents or Box for all; they are a: Discrete"),
-        ("odd_envs:many_choices", "Discrete for all agents or Box for all; they are a: MultiDiscrete"),
+        ("odd_envs:mixed", "discrete for all agents or Box for all; they are a: Discrete"),
+        ("odd_envs:many_choices", "= 6561 combinations; at most 4096 are taken"),
+        ("odd_envs:spoken", "a acts by Text"),
+        ("odd_envs:in_turns", "AEC environment whose agents act in turns and cannot act at once; use a ParallelEnv"),
         ("odd_envs:unbounded", "must be finite and low < high"),
         ("odd_envs:endless", "no fixed width"),
         ("odd_envs:not_an_env", "failed: AttributeError"),
@@ -179,3 +181,18 @@ def test_only_the_running_episodes_are_kept() -> None:
     for _ in range(100):
         env.step(np.zeros((2, 2), dtype=int))
     assert len(env.state_dict()["history"]) == 100 % 7
+
+
+def test_an_environment_of_turns_is_wrapped_where_it_can_be() -> None:
+    env = SerialVectorEnv("odd_envs:one_after_the_other", 1)
+    env.reset()
+    steps = [env.step(np.zeros((1, 3), dtype=int)) for _ in range(5)]
+    assert [bool(s.truncated[0]) for s in steps] == [False] * 4 + [True]
+
+
+def test_a_mask_that_comes_late_is_told() -> None:
+    env = SerialVectorEnv("odd_envs:late_mask", 1)
+    env.reset()
+    with pytest.raises(EnvCrashedError, match=r"has an action mask now but had none at reset\(\)"):
+        for _ in range(3):
+            env.step(np.zeros((1, 2), dtype=int))

@@ -12,6 +12,7 @@ from echelon.hmasd.config import HMASDConfig
 from echelon.hmasd.options import TrainOptions
 from echelon.hmasd.training import run
 from echelon.runtime.metrics import read_metrics
+from tests.envs.learnable import DONE, SEEN
 
 QUICK = HMASDConfig(
     total_steps=12_800,
@@ -32,6 +33,8 @@ QUICK = HMASDConfig(
     lambda_agent=0.01,
     max_grad_norm=10.0,
 )
+SHORT: dict[str, Any] = {"gamma": 0.0, "total_steps": 7680}
+"""for worlds in which a step decides nothing but its own reward"""
 
 
 def learnt(folder: Path, env: str, tag: str = "Training/Episode_Reward", **changes: Any) -> np.ndarray[Any, Any]:
@@ -70,3 +73,23 @@ def test_an_agent_cut_alone_learns_what_its_last_state_was_worth(
 ) -> None:
     reward = learnt(tmp_path, "lone_cut", algorithm=algorithm, death_ends_return=death_ends_return)
     assert reward[-3:].mean() > 6.5  # at best 7; by chance 3
+
+
+@pytest.mark.parametrize("seen", SEEN)
+def test_what_is_seen_in_any_space_is_answered(seen: str, tmp_path: Path) -> None:
+    reward = learnt(tmp_path, "echo", "Training/Step_Reward", algorithm="mappo", env_options=(f"seen={seen}",), **SHORT)
+    assert reward[0] < 0.5
+    assert reward[-3:].mean() > 0.95
+
+
+@pytest.mark.parametrize("done", [done for done in DONE if done != "discrete"])
+def test_answers_are_learnt_in_any_space(done: str, tmp_path: Path) -> None:
+    options = (f"done={done}", "own_state=true")
+    reward = learnt(tmp_path, "echo", "Training/Step_Reward", algorithm="mappo", env_options=options, **SHORT)
+    assert reward[-3:].mean() > (0.7 if done == "box" else 0.9)
+
+
+def test_broken_episodes_teach_nothing(tmp_path: Path) -> None:
+    reward = learnt(tmp_path, "fragile", algorithm="mappo")
+    assert reward.max() <= 7  # 100 is paid in every episode that breaks
+    assert reward[-3:].mean() > 6

@@ -2,7 +2,7 @@
 
     agent = HMASDAgent.load("runs/x/checkpoints/hmasd_sync_final")
     agent.reset()
-    actions = agent.act(observations)          # a dict by agent, or an array (n, F) or (B, n, F)
+    actions = agent.act(observations)          # what a ParallelEnv gives and takes: dicts by agent, any space
 
 Training is a cycle: collect a round, `should_sync_update()`, `sync_update()`; nothing is collected while updating, all
 samples of a round are of one `policy_version`, and the round is gone afterwards.
@@ -44,7 +44,8 @@ class HMASDAgent:
         self.actions = ActionMap(spec)
         self._learner: HMASDLearner | None = None
         self._pending: Rollout | None = None
-        self._worlds = 0
+        self._worlds, self._greedy = 0, False
+        self._streams = WorldStreams([0])
         self.samples_collected_this_round = 0
         self.samples_learnt = 0
 
@@ -117,42 +118,68 @@ class HMASDAgent:
 
     # ---- acting ----
 
-    def reset(self, worlds: int = 1, seed: int = 0, greedy: bool = False) -> None:
+    def reset(self, worlds: int = 1, seed: int | None = None, greedy: bool = False) -> None:
         """Begin an episode in each of `worlds`: zero memories, new skills at the next step.
 
         Skills and actions are drawn, as in training, each world from its own stream; or the most probable ones taken.
+        A seed starts the streams anew; without one they go on (the first time from seed 0), so that episodes differ.
         """
-        self._worlds = worlds
+        if seed is not None or worlds != self._worlds:
+            self._streams = WorldStreams(world_seeds(seed or 0, worlds))
+        self._worlds, self._greedy = worlds, greedy
         self._memory = self.networks.discoverer.initial_memory(worlds)
-        self._streams = None if greedy else WorldStreams(world_seeds(seed, worlds))
         self._age = np.zeros(worlds, np.int64)
         self.skills = np.zeros((worlds, self.sizes.agents + 1), np.int64)
 
-    def act(
-        self,
-        observations: Mapping[str, Array] | Array,
-        state: Array | None = None,
-        action_mask: Array | None = None,
-    ) -> Any:
-        """Actions for one step, in the form the observations came: a dict by agent, (n, ...) or (B, n, ...).
+    def act(self, observations: Mapping[Any, Any] | Array, state: Any = None, action_mask: Any = None) -> Any:
+        """Actions for one step, in the form the observations came.
 
-        Skills are chosen anew every k steps since `reset()`. `state` is the global state; it can be left out where it
-        follows from the observations.
+        A dict by agent holds what a ParallelEnv gives, of any space, and the answer is what it takes; `action_mask` is
+        then a dict of masks (those inside observations are found), `state` what `env.state()` gives. An array (n, F)
+        or (B, n, F) holds what a `VectorEnv` gives, and so does the answer. Skills are chosen anew every k steps since
+        `reset()`. The state can be left out where it follows from the observations.
         """
-        named = isinstance(observations, Mapping)
-        seen = self._joint(observations) if isinstance(observations, Mapping) else np.asarray(observations, np.float32)
-        single = seen.ndim == 2
-        seen = seen[None] if single else seen
+        if isinstance(observations, Mapping):
+            return self._act_by_name(observations, state, action_mask)
+        given = np.asarray(observations)
+        if given.dtype.kind != "f" and not all(form.raw for form in self.spec.forms):
+            raise ValueError(
+                f"an array of {given.dtype}: arrays hold numbers as training sees them (float32); give the "
+                "environment's own observations as a dict by agent"
+            )
+        single = given.ndim == 2
+        seen = given.astype(np.float32)[None] if single else given.astype(np.float32)
+        whole = None if state is None else np.asarray(state, np.float32).reshape(len(seen), -1)
+        mask = None if action_mask is None else np.asarray(action_mask, bool).reshape(len(seen), self.sizes.agents, -1)
+        actions = self._act_checked(seen, whole, mask)
+        return actions[0] if single else actions
+
+    def _act_by_name(self, observations: Mapping[Any, Any], state: Any, action_mask: Any) -> dict[Any, Any]:
+        spec = self.spec
+        named = {str(agent): value for agent, value in observations.items()}
+        unknown = sorted(set(named) - set(spec.agents))
+        if unknown:
+            raise ValueError(f"observations of unknown agents {unknown}; this agent plays {list(spec.agents)}")
+        masks = {str(agent): mask for agent, mask in (action_mask or {}).items()}
+        for agent, form in zip(spec.agents, spec.forms, strict=True):
+            if agent in named and form.kind == "masked":
+                masks[agent] = form.mask(named[agent])
+        seen = spec.joint_observation(named)[None]
+        whole = None
+        if state is not None:
+            whole = np.asarray(state, np.float32) if spec.state_form is None else spec.state_form.numbers(state)
+            whole = whole.reshape(1, -1)
+        actions = self._act_checked(seen, whole, spec.joint_mask(masks)[None] if masks else None)[0]
+        place = {agent: i for i, agent in enumerate(spec.agents)}
+        rows = {agent: place[str(agent)] for agent in observations}
+        return {agent: spec.does[i].to_env(actions[i]) if spec.does else actions[i] for agent, i in rows.items()}
+
+    def _act_checked(self, seen: Array, state: Array | None, mask: Array | None) -> Array:
         if self._worlds == 0:
             self.reset(len(seen))
-        whole = self._state_of(seen) if state is None else np.asarray(state, np.float32).reshape(len(seen), -1)
+        whole = self._state_of(seen) if state is None else state
         self._check(seen, whole)
-        mask = None if action_mask is None else np.asarray(action_mask, bool).reshape(len(seen), self.sizes.agents, -1)
-        alive = np.ones(seen.shape[:2], bool)
-        actions = self.act_on(Observed(seen, whole, alive, mask))
-        if isinstance(observations, Mapping) and named:
-            return {agent: actions[0, i] for i, agent in enumerate(self.spec.agents) if agent in observations}
-        return actions[0] if single else actions
+        return self.act_on(Observed(seen, whole, np.ones(seen.shape[:2], bool), mask))
 
     @torch.inference_mode()
     def act_on(self, seen: Observed, skills: Array | None = None) -> Array:
@@ -167,7 +194,7 @@ class HMASDAgent:
             due = np.flatnonzero(self._age == 0)
             if len(due):
                 drawn = None
-                if self._streams is not None:
+                if not self._greedy:
                     drawn = torch.from_numpy(self._streams.uniform32(due, self.sizes.agents + 1))
                 chosen, _, _ = self.networks.coordinator.act(state[due], observation[due], drawn)
                 self.skills[due] = chosen.numpy()
@@ -191,25 +218,13 @@ class HMASDAgent:
             memory[torch.from_numpy(ended)] = 0.0
 
     def _draws(self) -> Tensor | None:
-        if self._streams is None:
+        if self._greedy:
             return None
         if not self.sizes.continuous:
             return torch.from_numpy(self._streams.uniform32(slice(None), self.sizes.agents))
         shape = (self._worlds, self.sizes.agents, self.sizes.actions)
         noise = self._streams.normal(slice(None), self.sizes.agents * self.sizes.actions)
         return torch.from_numpy(noise.astype(np.float32).reshape(shape))
-
-    def _joint(self, observations: Mapping[str, Array]) -> Array:
-        """Observations by agent as one array (n, F), zeros for agents that are not there."""
-        unknown = sorted(set(observations) - set(self.spec.agents))
-        if unknown:
-            raise ValueError(f"observations of unknown agents {unknown}; this agent plays {list(self.spec.agents)}")
-        seen = np.zeros((self.sizes.agents, self.sizes.obs), np.float32)
-        for i, agent in enumerate(self.spec.agents):
-            if agent in observations:
-                flat = np.asarray(observations[agent], np.float32).reshape(-1)
-                seen[i, : flat.size] = flat
-        return seen
 
     def _check(self, seen: Array, state: Array) -> None:
         want = (self._worlds, self.sizes.agents, self.sizes.obs)
@@ -224,8 +239,8 @@ class HMASDAgent:
         sizes = self.sizes
         if self.spec.name == "alice_and_bob":
             return seen[:, 0]
-        if sum(self.spec.obs_dims) == sizes.state:
-            return np.concatenate([seen[:, i, :d] for i, d in enumerate(self.spec.obs_dims)], 1)
+        if self.spec.state_joined:
+            return self.spec.joint_state(seen)
         options = self.config.environment_options()
         hidden = options.get("sensing_range") is not None or options.get("view", "list") != "list"
         if self.spec.name.startswith("uav") and not hidden:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
+from echelon.envs.spaces import ActionForm, Form
 from echelon.envs.vector import BoxActions, DiscreteActions, EnvSpec
 from echelon.hmasd.config import HMASDConfig
 
@@ -80,6 +81,7 @@ def spec_from_json(content: dict[str, Any]) -> EnvSpec:
         actions = DiscreteActions(tuple(raw["counts"]))
     else:
         actions = BoxActions(tuple(map(tuple, raw["low"])), tuple(map(tuple, raw["high"])))
+    state_form = content.get("state_form")
     return EnvSpec(
         name=content["name"],
         agents=tuple(content["agents"]),
@@ -87,4 +89,8 @@ def spec_from_json(content: dict[str, Any]) -> EnvSpec:
         state_dim=content["state_dim"],
         actions=actions,
         max_steps=content["max_steps"],
+        sees=tuple(Form.from_json(form) for form in content.get("sees", ())),
+        does=tuple(ActionForm.from_json(form) for form in content.get("does", ())),
+        state_form=None if state_form is None else Form.from_json(state_form),
+        state_joined=content.get("state_joined", False),
     )
