@@ -1,6 +1,7 @@
 """Third-party environments of all shapes behind fixed arrays, in this process."""
 
 import logging
+from typing import Any
 
 import numpy as np
 import pytest
@@ -8,8 +9,9 @@ import pytest
 from echelon.envs.blocks import EnvCrashedError
 from echelon.envs.foreign import EnvSetupError, ForeignWorld
 from echelon.envs.foreign_vector import SerialVectorEnv
+from echelon.envs.make import make_vector_env
 from echelon.envs.random_streams import episode_seed
-from echelon.envs.vector import BoxActions, DiscreteActions
+from echelon.envs.vector import BoxActions, DiscreteActions, VectorEnv
 
 
 def test_agents_that_die_and_appear() -> None:
@@ -166,13 +168,37 @@ def test_crashes_while_resetting_count_too(caplog: pytest.LogCaptureFixture) -> 
         SerialVectorEnv("odd_envs:counter", 1, [50], kwargs={"trouble": "bad reset"}).reset()
 
 
-def test_a_saved_state_of_an_unrepeatable_environment_is_refused() -> None:
-    env = SerialVectorEnv("odd_envs:counter", 4, kwargs={"trouble": "noise", "length": 50})
-    env.reset()
-    for _ in range(3):
-        env.step(np.zeros((4, 2), dtype=int))
-    with pytest.raises(RuntimeError, match="does not repeat itself and cannot be resumed exactly"):
-        env.load_state_dict(env.state_dict())
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("trouble", ["noise", "raise", "exit"])
+def test_a_world_that_cannot_be_replayed_begins_a_new_episode(
+    trouble: str, workers: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    if trouble == "exit" and not workers:
+        return  # it would end this process
+
+    def make(**kwargs: Any) -> VectorEnv:
+        return make_vector_env("odd_envs:counter", 3, [5, 6, 7], workers=workers, **kwargs)
+
+    with make(length=9) as env, make(length=9, trouble=trouble, bad_seeds=[6], bad_step=2) as other:
+        env.reset()
+        for _ in range(4):
+            env.step(np.ones((3, 2), dtype=int))
+        with caplog.at_level(logging.WARNING):
+            seen = other.load_state_dict(env.state_dict())
+        assert other.renewed is not None
+        renewed = other.renewed.tolist()
+        if trouble == "noise":
+            assert sum(renewed) >= 1  # a world whose noise happens to be 0 goes on
+        elif trouble == "raise":
+            assert renewed == [False, True, False]
+        else:
+            assert renewed[1]  # and those that lived in the process that died
+        assert seen.observation[:, 0, 1].tolist() == [0 if new else 4 for new in renewed]  # the clock of each world
+        assert "new episodes begin there" in caplog.text
+        step = other.step(np.ones((3, 2), dtype=int))
+        assert step.info["episode_length"].tolist() == [1 if new else 5 for new in renewed]
+        assert step.info["episode_return"].tolist() == [1 if new else 5 for new in renewed]
+        other.load_state_dict(other.state_dict())  # and can be saved from there
 
 
 def test_only_the_running_episodes_are_kept() -> None:
@@ -193,6 +219,7 @@ def test_an_environment_of_turns_is_wrapped_where_it_can_be() -> None:
 def test_a_mask_that_comes_late_is_told() -> None:
     env = SerialVectorEnv("odd_envs:late_mask", 1)
     env.reset()
+    for _ in range(2):
+        env.step(np.zeros((1, 2), dtype=int))
     with pytest.raises(EnvCrashedError, match=r"has an action mask now but had none at reset\(\)"):
-        for _ in range(3):
-            env.step(np.zeros((1, 2), dtype=int))
+        env.step(np.zeros((1, 2), dtype=int))

@@ -165,6 +165,24 @@ def test_going_on_from_a_checkpoint_in_a_new_directory(tmp_path: Path) -> None:
         run(options(tmp_path / "third", model_path=start, config=small(hidden=32)))
 
 
+def test_zombies_stopped_and_continued_keep_weights_and_counters(tmp_path: Path) -> None:
+    """Knights, archers and zombies does not repeat itself: episodes that ran begin anew, everything else goes on."""
+    zombies = small(
+        env="pettingzoo.butterfly.knights_archers_zombies_v11:parallel_env", env_options=("team_reward=sum",),
+        envs=2, samples_per_update=600, total_steps=600, epochs=1, hidden=8,
+    )  # fmt: skip
+    run(options(tmp_path, config=zombies))
+    before = final(tmp_path)
+    run(options(tmp_path, config=replace(zombies, total_steps=1200), env_workers=1))
+    assert "new episodes begin there" in (tmp_path / "log.txt").read_text()
+    state = load_checkpoint(tmp_path / "checkpoints" / "hmasd_sync_final").state
+    assert (state["env_steps"], state["rounds"]) == (1200, 2)
+    assert read_metrics(tmp_path)["Sync/PolicyVersion"].values.tolist() == [1, 2]
+    weights = [name for name in before if ".policy." in name]
+    moved = [float((final(tmp_path)[name] - before[name]).abs().max()) for name in weights]
+    assert 0 < max(moved) < 0.01  # they went on from where they were
+
+
 def test_other_worlds_keep_the_policy_and_start_new_episodes(tmp_path: Path) -> None:
     run(options(tmp_path / "first", config=small(total_steps=160)))
     run(options(tmp_path / "second", model_path=tmp_path / "first", config=small(envs=8, total_steps=240)))

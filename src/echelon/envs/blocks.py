@@ -102,7 +102,9 @@ class WorldBlock:
             return self.step()
         if name == "replay":
             return self.replay(*arguments)
-        raise ValueError(f"command {name!r} must be reset, step or replay")
+        if name == "renew":
+            return self.renew(*arguments)
+        raise ValueError(f"command {name!r} must be reset, step, replay or renew")
 
     def reset(self) -> list[Crash]:
         """The next episode in every world."""
@@ -133,19 +135,29 @@ class WorldBlock:
         return crashes
 
     def replay(self, actions: Array, lengths: Array) -> list[Crash]:
-        """Bring every world to where `lengths[i]` steps of its current episode led; the last rows are the latest."""
+        """Bring every world to where `lengths[i]` steps of its current episode led; the last rows are the latest.
+
+        A world that crashes on the way begins a new episode.
+        """
+        crashes: list[Crash] = []
         for i, world in enumerate(self.worlds):
             try:
                 view: WorldView = world.reset(self._seed(i))
                 for joint in actions[len(actions) - int(lengths[i]) :, i]:
                     view = world.step(joint)
-            except Exception as error:
-                raise EnvCrashedError(
-                    f"{self.factory}: world {self.first + i} crashed while the saved part of its episode "
-                    f"(seed {self._seed(i)}) was replayed: {type(error).__name__}: {error}"
-                ) from error
+            except Exception as error:  # noqa: BLE001 (as in step)
+                self._crashed(i, error, crashes)
+                self._begin(i, crashes)
+                continue
             self._write(i, view)
-        return []
+        return crashes
+
+    def renew(self, worlds: Array) -> list[Crash]:
+        """The next episode in these worlds, given as a mask."""
+        crashes: list[Crash] = []
+        for i in np.flatnonzero(worlds).tolist():
+            self._begin(i, crashes)
+        return crashes
 
     def render(self, world: int) -> NDArray[np.uint8]:
         return self.worlds[world].render()

@@ -3,7 +3,7 @@
 `SerialVectorEnv` is for debugging and tests, `WorkerVectorEnv` for use; both give the same numbers. Workers are
 spawned, so a script that makes one needs the usual `if __name__ == "__main__":`. A third-party environment cannot be
 asked for its inner state, so a saved state holds the seed and the actions of the running episode, and loading replays
-them; what comes out is compared with what was saved.
+them; what comes out is compared with what was saved, and where it differs a new episode begins.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class ForeignVectorEnv(VectorEnv):
 
     @abstractmethod
     def _command(self, name: str, *arguments: Any) -> list[Crash]:
-        """Have all blocks do `name`: reset, step or replay."""
+        """Have all blocks do `name`: reset, step, replay or renew."""
 
     def _seed(self, seeds: Sequence[int]) -> None:
         self.arrays["world_seed"][:] = seeds
@@ -149,16 +149,28 @@ class ForeignVectorEnv(VectorEnv):
             self.arrays[name][:] = state[name]
         self._length[:], self._return[:] = state["length"], state["episode_return"]
         self._history = deque(np.array(joint) for joint in history)
-        self._command("replay", history, self._length)
-        for name in ("observation", "state", "alive"):
-            wrong = (self.arrays[name] != state[name]).reshape(self.num_envs, -1).any(axis=1)
-            if wrong.any():
-                raise RuntimeError(
-                    f"{self.factory}: replaying world {int(wrong.argmax())} from its seed and actions gave another "
-                    f"{name} than was saved: the environment does not repeat itself and cannot be resumed exactly"
-                )
+        self._renew(self._command("replay", history, self._length), state)
         self._whole = True
         return self._observed()
+
+    def _renew(self, crashes: list[Crash], state: Mapping[str, Array]) -> None:
+        """New episodes in worlds that did not come back as they were saved."""
+        broken, differs = (np.zeros(self.num_envs, dtype=np.bool_) for _ in range(2))
+        broken[[crash.world for crash in crashes]] = True  # these have begun one already
+        for name in ("observation", "state", "alive"):
+            differs |= (self.arrays[name] != state[name]).reshape(self.num_envs, -1).any(axis=1)
+        differs &= ~broken
+        if differs.any():
+            self._warn(self._command("renew", differs))
+        renewed = broken | differs
+        self._length[renewed], self._return[renewed] = 0, 0.0
+        self.renewed = renewed if renewed.any() else None
+        if self.renewed is not None:
+            logger.warning(
+                "%s: %d of %d worlds did not come back to where they were saved when their seeds and actions were "
+                "replayed (the environment does not repeat itself%s); new episodes begin there",
+                self.factory, int(renewed.sum()), self.num_envs, f": {crashes[0].error}" if crashes else "",
+            )  # fmt: skip
 
 
 class SerialVectorEnv(ForeignVectorEnv):

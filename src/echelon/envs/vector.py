@@ -205,6 +205,8 @@ class VectorEnv(ABC):
 
     spec: EnvSpec
     num_envs: int
+    renewed: Bool | None = None
+    """(B,): worlds that could not go on from the state loaded last and began new episodes; None: all went on"""
 
     @abstractmethod
     def reset(self, seed: int | Sequence[int] | None = None) -> Observed:
@@ -224,7 +226,10 @@ class VectorEnv(ABC):
 
     @abstractmethod
     def load_state_dict(self, state: Mapping[str, Array]) -> Observed:
-        """Go on from `state_dict()` of an equal environment; returns what the agents see."""
+        """Go on from `state_dict()` of an equal environment; returns what the agents see.
+
+        Worlds that cannot be brought back begin new episodes, with a warning; `renewed` then says which.
+        """
 
     @abstractmethod
     def render(self, world: int = 0, colours: Sequence[str] | None = None) -> NDArray[np.uint8]:

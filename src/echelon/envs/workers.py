@@ -108,19 +108,16 @@ class WorkerVectorEnv(ForeignVectorEnv):
                     continue
                 except (EOFError, OSError) as error:
                     dead[w] = self._crew.obituary(w, error)
-            if name == "replay":
-                self.close()
-                raise EnvCrashedError(f"{self.factory}: a worker died while replaying a saved state ({dead[w]})")
             crashes += self._replace(w, dead[w], lost_step=name == "step")
         return crashes
 
     def _share_of(self, worker: int, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Of a replay's (history, lengths) what concerns this worker."""
-        if not arguments:
-            return ()
-        history, lengths = arguments
+        """Of a replay's (history, lengths), or of a mask of worlds, what concerns this worker."""
         rows = self._slices[worker]
-        return history[:, rows], lengths[rows]
+        if len(arguments) == 2:
+            history, lengths = arguments
+            return history[:, rows], lengths[rows]
+        return tuple(array[rows] for array in arguments)
 
     def _answer(self, worker: int) -> list[Crash]:
         kind, content = self._crew.hear(worker, self._timeout)

@@ -296,11 +296,15 @@ class SkillCollector:
         return state | {"reset": torch.from_numpy(self._reset.copy()), "streams": streams}
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Continue in the middle of episodes."""
+        """Continue in the middle of episodes; where a world could not be brought back, at the start of a new one."""
         env = {name.removeprefix("env."): t.numpy() for name, t in state.items() if name.startswith("env.")}
         self._begin(self.env.load_state_dict(env))
         self._memory = {name: state[f"memory.{name}"].clone() for name in self._memory}
         self._reset = state["reset"].numpy().copy()
+        if self.env.renewed is not None:
+            self._reset[self.env.renewed] = True
+            for memory in self._memory.values():
+                memory[torch.from_numpy(self.env.renewed)] = 0.0
         self.streams.state[:] = state["streams"].numpy().view(np.uint64)
 
 
