@@ -248,6 +248,33 @@ class Differ(Small):
         return float(actions["a"] != actions["b"])
 
 
+class Score(Small):
+    """Tells in its infos whether the episode was won, the last score, and things that are no numbers."""
+
+    length = 4
+
+    def __init__(self, render_mode: str | None = None) -> None:
+        super().__init__()
+        self.render_mode = render_mode
+
+    def look(self, agent: str) -> Any:
+        return np.full(2, self.rng.uniform(-1, 1), np.float32)
+
+    def begin(self) -> None:
+        self.score = 0
+
+    def pay(self, actions: dict[str, Any]) -> float:
+        self.score += sum(actions.values())
+        return float(sum(actions.values()))
+
+    def info(self, agent: str) -> dict[str, Any]:
+        told = {"won": self.score > 3, "score": self.score if agent == "a" else self.score + 2, "success": 200}
+        return {**told, "name": "x", "places": np.zeros(3), "episode_return": 7.0, "broken": np.nan}
+
+    def render(self) -> Any:
+        return np.full((20, 30, 3), 9, np.uint8) if self.render_mode == "rgb_array" else None
+
+
 class Fragile(LoneCut):
     """The same, but one episode in 32 breaks in its fifth step, with a large reward just before."""
 
@@ -264,6 +291,10 @@ def echo(seen: str = "box", done: str = "discrete", own_state: bool = False) -> 
 
 def differ() -> Differ:
     return Differ()
+
+
+def score(render_mode: str | None = None) -> Score:
+    return Score(render_mode)
 
 
 def fragile() -> Fragile:

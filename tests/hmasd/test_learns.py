@@ -93,3 +93,13 @@ def test_broken_episodes_teach_nothing(tmp_path: Path) -> None:
     reward = learnt(tmp_path, "fragile", algorithm="mappo")
     assert reward.max() <= 7  # 100 is paid in every episode that breaks
     assert reward[-3:].mean() > 6
+
+
+@pytest.mark.parametrize("algorithm", ["mappo", "hmasd"])
+def test_agents_that_see_the_same_learn_to_differ_by_their_number(algorithm: str, tmp_path: Path) -> None:
+    changes = {"algorithm": algorithm, "gamma": 0.0}
+    reward = learnt(tmp_path / "auto", "differ", "Training/Step_Reward", **changes)
+    assert reward[-3:].mean() > 0.95
+    if algorithm == "mappo":  # without skills nothing else can tell them apart
+        without = learnt(tmp_path / "off", "differ", "Training/Step_Reward", **changes, agent_ids=False)
+        assert without[-3:].mean() < 0.6

@@ -103,6 +103,7 @@ def test_the_written_tags_are_those_the_documentation_explains(tmp_path: Path) -
     run(options(tmp_path / "run", eval_every=200))
     written = {re.sub(r"_\d+_", "_<i>_", name) for name in read_metrics(tmp_path / "run")}
     documented = set(re.findall(r"^\| `([^`]+)` \|", METRICS.read_text(), re.MULTILINE))
+    documented -= {"Training/Info/<name>", "Eval/Info/<name>"}  # of worlds that tell more than success
     assert written == documented
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
@@ -278,7 +279,7 @@ def test_evaluate_and_render_from_the_command_line(tmp_path: Path, capsys: pytes
     evaluated = ["--eval-only", "--model-path", str(tmp_path), "--eval-episodes", "2"]
     assert main(["hmasd", "train", "--env", "alice_and_bob", *evaluated]) == 0
     assert "2 episodes" in capsys.readouterr().out
-    assert HMASDAgent.load(tmp_path / "checkpoints" / "hmasd_sync_final").config == small(total_steps=80)
+    assert HMASDAgent.load(tmp_path / "checkpoints" / "hmasd_sync_final").config == small(total_steps=80, agent_ids=False)
 
 
 def test_it_finds_the_known_optimum_of_a_toy(tmp_path: Path) -> None:
@@ -297,7 +298,7 @@ def test_it_finds_the_known_optimum_of_a_toy(tmp_path: Path) -> None:
 def test_without_skills_only_their_tags_are_missing(tmp_path: Path) -> None:
     run(options(tmp_path, config=small(algorithm="mappo", total_steps=160), eval_every=160))
     rows = re.findall(r"^\| `([^`]+)` \| (.*)", METRICS.read_text(), re.MULTILINE)
-    expected = {name for name, meaning in rows if not meaning.startswith("*skills*")}
+    expected = {name for name, meaning in rows if not meaning.startswith("*skills*") and "<name>" not in name}
     assert set(read_metrics(tmp_path)) == expected
 
 

@@ -24,6 +24,10 @@ ALIGN = 64  # bytes; a cache line
 Layout = dict[str, tuple[tuple[int, ...], str]]
 
 
+Note = tuple[int, dict[str, float]]
+"""A world, and what the last infos of its episode told."""
+
+
 class EnvCrashedError(RuntimeError):
     """A world crashed so often that going on makes no sense."""
 
@@ -93,6 +97,12 @@ class WorldBlock:
         self.worlds = [ForeignWorld(factory, kwargs) for _ in range(count)]
         self.spec, self.masked = self.worlds[0].spec, self.worlds[0].masked
         self.arrays: dict[str, Array] = {}
+        self._notes: list[Note] = []
+
+    def notes(self) -> list[Note]:
+        """What the infos of episodes that ended since the last call told, by world."""
+        notes, self._notes = self._notes, []
+        return notes
 
     def command(self, name: str, *arguments: Any) -> list[Crash]:
         """Do what an environment asks all of its blocks to do."""
@@ -131,6 +141,8 @@ class WorldBlock:
             a["terminated"][i], a["truncated"][i] = result.terminated, result.truncated
             if result.terminated or result.truncated:
                 a["crashes"][i] = 0
+                if result.metrics:
+                    self._notes.append((self.first + i, dict(result.metrics)))
                 self._begin(i, crashes)
         return crashes
 

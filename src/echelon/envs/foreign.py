@@ -8,6 +8,7 @@ bearable size, else all observations side by side.
 from __future__ import annotations
 
 import importlib
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -25,6 +26,9 @@ MAX_WIDTH = 16_384  # numbers in one observation or state: a small picture; more
 MAX_CHOICES = 4096  # combinations of a MultiDiscrete or MultiBinary action, each an output of the policy
 
 
+OWN_INFO = ("episode_return", "episode_length")  # which every environment of the protocol counts itself
+
+
 class EnvSetupError(ValueError):
     """An environment that cannot be made or cannot be put behind the protocol."""
 
@@ -38,6 +42,16 @@ def load_factory(path: str) -> Any:
         raise EnvSetupError(f"{path}: cannot import {module} ({error}); install it or correct the name") from error
     except KeyError:
         raise EnvSetupError(f"{path}: {module} has no {name}; ParallelEnv factories are often `parallel_env`") from None
+
+
+def metrics_of(infos: Mapping[Any, Any]) -> dict[str, float]:
+    """Every single finite number (or truth) in the infos, by name: the mean over the agents that tell it."""
+    told: dict[str, list[float]] = {}
+    for info in infos.values():
+        for name, value in info.items():
+            if isinstance(value, bool | int | float | np.bool_ | np.number) and math.isfinite(value):
+                told.setdefault(str(name), []).append(float(value))
+    return {name: sum(values) / len(values) for name, values in told.items() if name not in OWN_INFO}
 
 
 def in_parallel(factory: str, env: Any) -> Any:
@@ -69,6 +83,7 @@ class WorldStep(WorldView):
     agent_reward: Float32  # (n,)
     terminated: bool
     truncated: bool
+    metrics: Mapping[str, float]  # single numbers of the agents' infos
 
 
 class ForeignWorld:
@@ -144,6 +159,7 @@ class ForeignWorld:
             agent_reward=agent_reward,
             terminated=ended and not truncated,
             truncated=truncated,
+            metrics=metrics_of(infos),
         )
 
     def _flags(self, by_agent: Mapping[Any, Any]) -> Bool:

@@ -17,7 +17,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from echelon.envs.blocks import Crash, WorldBlock, carve, crash_message, layout, size_of
+from echelon.envs.blocks import Crash, Note, WorldBlock, carve, crash_message, layout, size_of
 from echelon.envs.dense import check_saved
 from echelon.envs.random_streams import world_seeds
 from echelon.envs.vector import FORMAT_VERSION, Array, Observed, VectorEnv, VectorStep, check_actions
@@ -57,6 +57,7 @@ class ForeignVectorEnv(VectorEnv):
         self._length = np.zeros(num_envs, dtype=np.int64)
         self._return = np.zeros(num_envs, dtype=np.float64)
         self._whole = False
+        self._notes: list[Note] = []
 
     @abstractmethod
     def _command(self, name: str, *arguments: Any) -> list[Crash]:
@@ -92,12 +93,16 @@ class ForeignVectorEnv(VectorEnv):
         acted = a["alive"].copy()
         a["actions"][:] = checked
         self._history.append(checked)
+        self._notes = []
         self._warn(self._command("step"))
         agent_reward = a["agent_reward"].copy()
         reward = team_reward(agent_reward, acted, self.team_reward)
         self._length += 1
         self._return += reward
-        info = {"episode_return": self._return.copy(), "episode_length": self._length.copy()}
+        info: dict[str, Array] = {"episode_return": self._return.copy(), "episode_length": self._length.copy()}
+        for world, told in self._notes:
+            for metric, value in told.items():
+                info.setdefault(metric, np.full(self.num_envs, np.nan))[world] = value
         terminated, truncated = a["terminated"].copy(), a["truncated"].copy()
         ended = terminated | truncated
         self._length[ended], self._return[ended] = 0, 0.0
@@ -193,7 +198,9 @@ class SerialVectorEnv(ForeignVectorEnv):
         self._seed(self._first_seeds)
 
     def _command(self, name: str, *arguments: Any) -> list[Crash]:
-        return self._block.command(name, *arguments)
+        crashes = self._block.command(name, *arguments)
+        self._notes += self._block.notes()
+        return crashes
 
     def render(self, world: int = 0, colours: Sequence[str] | None = None) -> NDArray[np.uint8]:
         return self._block.render(world)

@@ -193,6 +193,7 @@ class VectorStep(Observed):
     final_alive: Bool  # (B, n): whose final observation has a future to bootstrap from (truncated ones have)
     dropped: Bool  # (B,): the world crashed; forget its episode (truncated, at its last good observation)
     info: Mapping[str, Array]  # each (B, ...), of the step itself; always episode_return and episode_length
+    """Other names are the environment's own; a third-party one's are there where an episode ended, else NaN."""
 
     @property
     def done(self) -> Bool:

@@ -124,7 +124,9 @@ class WorkerVectorEnv(ForeignVectorEnv):
         if kind == "ended":
             self.close()
             raise EnvCrashedError(content)
-        return [Crash(*crash) for crash in content]
+        crashes, notes = content
+        self._notes += notes
+        return [Crash(*crash) for crash in crashes]
 
     def _replace(self, worker: int, reason: str, *, lost_step: bool) -> list[Crash]:
         """A new process for a dead one: its worlds lose their episodes and start again."""
@@ -286,7 +288,9 @@ def _serve(pipe: Connection, block: WorldBlock, memory: SharedMemory, arrays: La
         if name == "close":
             return
         try:
-            answer = block.render(*arguments) if name == "render" else block.command(name, *arguments)
-            pipe.send(("done", answer))
+            if name == "render":
+                pipe.send(("done", block.render(*arguments)))
+            else:
+                pipe.send(("done", (block.command(name, *arguments), block.notes())))
         except (EnvCrashedError, ValueError) as error:
             pipe.send(("ended", str(error)))

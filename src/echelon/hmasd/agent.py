@@ -13,6 +13,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,7 @@ from echelon.hmasd.rollout import ActionMap
 from echelon.hmasd.sizes import Sizes, spec_from_json, spec_to_json
 from echelon.onpolicy.batch import Array, Rollout
 from echelon.onpolicy.collector import check_version
-from echelon.runtime.checkpoint import load_checkpoint
+from echelon.runtime.checkpoint import latest, load_checkpoint
 from echelon.runtime.seeding import task_seed
 
 logger = logging.getLogger("echelon.hmasd")
@@ -207,7 +208,7 @@ class HMASDAgent:
             self._draws(),
             None if mask is None else torch.from_numpy(np.ascontiguousarray(mask)),
         )
-        self._age = (self._age + 1) % self.config.k
+        self._age = (self._age + 1) % self.config.played_k
         return self.actions.to_env(action)
 
     @torch.inference_mode()
@@ -260,8 +261,8 @@ class HMASDAgent:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> HMASDAgent:
-        """An agent from a checkpoint directory, ready to act; needs neither the environment nor the trainer."""
-        saved = load_checkpoint(path)
+        """An agent from a checkpoint, or from a run's last one, ready to act; needs neither environment nor trainer."""
+        saved = load_checkpoint(find_checkpoint(Path(path)))
         if not isinstance(saved.config, dict) or "spec" not in saved.config or "agent" not in saved.tensors:
             raise ValueError(f"{os.fspath(path)} is a checkpoint, but not one of HMASD: it holds no agent")
         agent = cls(HMASDConfig.from_json(saved.config["options"]), spec_from_json(saved.config["spec"]))
@@ -286,3 +287,13 @@ class HMASDAgent:
                 if name.startswith(old):
                     found[new + name.removeprefix(old)] = tensor
         self.networks.load_state_dict(found)
+
+
+def find_checkpoint(path: Path) -> Path:
+    """The checkpoint itself, or the last one of a run's directory."""
+    if (path / "state.json").is_file():
+        return path
+    for folder in (path / "checkpoints", path):
+        if folder.is_dir() and (found := latest(folder)) is not None:
+            return found
+    raise ValueError(f"{path} is neither a checkpoint nor a run with one; give checkpoints/hmasd_sync_<steps>")

@@ -69,6 +69,10 @@ class HMASDConfig:
     state_noise: bool = False
     """the noise of continuous actions depends on what an agent sees; else it is one learnt deviation for each number"""
 
+    agent_ids: bool | None = None
+    """the actor and the coordinator see which agent an observation is of; not given: where agents are not told apart by
+    what they see when an episode begins"""
+
     hidden: int = 64
     """width of all networks"""
     encoder_layers: int = 3
@@ -147,6 +151,12 @@ class HMASDConfig:
             return self.samples_per_update
         wanted = self._on_the_way(self.samples_per_update, self.final_samples_per_update, env_steps)
         return max(round(wanted / self.envs), 1) * self.envs
+
+    @property
+    def played_k(self) -> int:
+        """Steps a choice of skills really lasts: a segment never outlives its round, so in use it does not either."""
+        longest = max(self.samples_per_update, self.final_samples_per_update or 0) // self.envs
+        return min(self.k, longest)
 
     def learning_rate(self, env_steps: int) -> float:
         """Of the update after `env_steps`: constant, or linear in progress."""

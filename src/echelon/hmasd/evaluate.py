@@ -3,34 +3,29 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
 
 from echelon.envs.make import make_vector_env
-from echelon.hmasd.agent import HMASDAgent
+from echelon.hmasd.agent import HMASDAgent, find_checkpoint
 from echelon.hmasd.config import HMASDConfig
 from echelon.hmasd.options import EvaluateOptions
+from echelon.hmasd.rollout import Episodes
 from echelon.hmasd.sizes import Sizes, spec_from_json
 from echelon.onpolicy.batch import Array
-from echelon.runtime.checkpoint import latest
 from echelon.runtime.files import write_json
 from echelon.runtime.seeding import task_seed
 
 logger = logging.getLogger("echelon.hmasd")
 
 
-@dataclass(frozen=True)
-class Evaluation:
+class Evaluation(Episodes):
     """Results of test episodes."""
-
-    returns: Array  # (E,)
-    lengths: Array  # (E,)
-    success: Array | None  # (E,)
 
     @property
     def reward_per_step(self) -> float:
@@ -51,7 +46,9 @@ class Evaluation:
             "Eval/MaxReward": float(self.returns.max()),
             "Eval/RewardPerStep": self.reward_per_step,
         }
-        return named if self.success_rate is None else {**named, "Eval/SuccessRate": self.success_rate}
+        if self.success_rate is not None:
+            named["Eval/SuccessRate"] = self.success_rate
+        return named | {f"Eval/Info/{name}": mean for name, mean in self.means().items()}
 
     def __str__(self) -> str:
         text = (
@@ -69,22 +66,22 @@ def evaluate(agent: HMASDAgent, episodes: int, seed: int, greedy: bool = False) 
     with make_vector_env(config.env, episodes, env_seed, workers=workers, **config.environment_options()) as env:
         seen = env.reset()
         agent.reset(episodes, task_seed(seed, "evaluation", "choices"), greedy)
-        returns, lengths = np.zeros(episodes), np.zeros(episodes, np.int64)
-        success: Array | None = None
+        played: list[Episodes] = []
+        order: list[int] = []
         running = np.ones(episodes, bool)
         while running.any():
             now = env.step(agent.act_on(seen))
-            over = running & now.done
-            if over.any():
-                returns[over], lengths[over] = now.info["episode_return"][over], now.info["episode_length"][over]
-                if "success" in now.info:
-                    success = np.zeros(episodes, bool) if success is None else success
-                    success[over] = now.info["success"][over]
-                running &= ~over
+            over = np.flatnonzero(running & now.done & ~now.dropped)  # a crashed world plays another episode
+            if len(over):
+                played.append(Episodes.of(now, over))
+                order += over.tolist()
+                running[over] = False
             if now.done.any():
                 agent.restart(now.done)
             seen = now
-    return Evaluation(returns, lengths, success)
+    found, by_world = Episodes.join(played), np.argsort(order)
+    metrics = {name: told[by_world] for name, told in found.metrics.items()}
+    return Evaluation(found.returns[by_world], found.lengths[by_world], metrics)
 
 
 def evaluate_weights(
@@ -95,16 +92,6 @@ def evaluate_weights(
     agent = HMASDAgent(HMASDConfig.from_json(header["options"]), spec_from_json(header["spec"]))
     agent.networks.load_state_dict({name: torch.tensor(array) for name, array in weights.items()})
     return evaluate(agent, episodes, seed, greedy)
-
-
-def find_checkpoint(path: Path) -> Path:
-    """The checkpoint itself, or the last one of a run's directory."""
-    if (path / "state.json").is_file():
-        return path
-    for folder in (path / "checkpoints", path):
-        if folder.is_dir() and (found := latest(folder)) is not None:
-            return found
-    raise ValueError(f"{path} is neither a checkpoint nor a run with one; give checkpoints/hmasd_sync_<steps>")
 
 
 def move_to(agent: HMASDAgent, env_options: Sequence[str]) -> None:
@@ -131,7 +118,10 @@ def run(options: EvaluateOptions) -> int:
             **result.tags(),
             "returns": result.returns.tolist(),
             "lengths": result.lengths.tolist(),
-            "success": None if result.success is None else result.success.tolist(),
+            "success": None if result.success is None else result.success.astype(bool).tolist(),
+            "metrics": {
+                name: [None if math.isnan(x) else x for x in told.tolist()] for name, told in result.metrics.items()
+            },
         }
         write_json(options.json_path, content)
     return 0

@@ -103,7 +103,7 @@ class SkillDiscoverer(nn.Module):
         super().__init__()
         self.sizes = sizes
         outputs = sizes.actions * (2 if sizes.state_noise else 1)
-        self.actor = Trunk(sizes.obs, sizes.agent_skills, sizes.hidden, outputs, sizes.recurrent)
+        self.actor = Trunk(sizes.obs + sizes.ids, sizes.agent_skills, sizes.hidden, outputs, sizes.recurrent)
         self.log_std = nn.Parameter(torch.zeros(sizes.actions)) if sizes.continuous else None
         seen = sizes.team_skills + (sizes.agents * sizes.agent_skills if sizes.critic_sees_skills else 0)
         values = sizes.agents if sizes.critic_sees_skills else 1
@@ -118,7 +118,7 @@ class SkillDiscoverer(nn.Module):
     def score(self, chunks: Chunks) -> tuple[Evaluation, BackAll]:
         """The same with its gradient."""
         seen, sizes = chunks.observation, self.sizes
-        observation = seen["observation"]  # (L, M, n, F)
+        observation = sizes.with_ids(seen["observation"])  # (L, M, n, F)
         length, pieces = observation.shape[:2]
         skills = seen["skills"] if sizes.skilled else None  # (L, M, n + 1)
         mine = None if skills is None else skills[:, :, 1:].reshape(length, -1, 1)
@@ -158,7 +158,8 @@ class SkillDiscoverer(nn.Module):
         """
         worlds, agents = observation.shape[:2]
         mine = None if skills is None else skills[:, 1:].reshape(-1, 1)
-        out, actor = self.actor.step(observation.flatten(0, 1), mine, memory["actor"].flatten(0, 1))
+        known = self.sizes.with_ids(observation).flatten(0, 1)
+        out, actor = self.actor.step(known, mine, memory["actor"].flatten(0, 1))
         choice = self._choice(out.view(worlds, agents, -1), mask)
         if draws is None:
             stored = choice.mode()

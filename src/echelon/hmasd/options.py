@@ -25,6 +25,8 @@ class TrainOptions:
     preset: str | None = None
     """alice_and_bob, alice_and_bob-paper, uav1, uav2, uav2-relay, these three with -tuned, or spread; not given:
     the one of --env, if any"""
+    config_file: Annotated[Path | None, tyro.conf.arg(name="config")] = None
+    """a TOML or JSON file of options, or the config.json of a run; options given here on the command line come last"""
     output_dir: Path | None = None
     """the run's directory; not given: runs/hmasd/<preset or env>-<algorithm>-seed<seed>"""
     model_path: Path | None = None
@@ -120,6 +122,9 @@ class RenderOptions:
     """take the most probable skill and action instead of drawing them, as in training"""
     seed: int = 0
     """root of the episode's random streams"""
+    env_options: tuple[str, ...] = ()
+    """options in which the world differs from those of the training, each as name=value; render_mode=rgb_array is given
+    to third-party worlds by itself"""
 
 
 @dataclass(frozen=True)

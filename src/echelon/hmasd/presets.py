@@ -10,8 +10,10 @@ from __future__ import annotations
 import difflib
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from echelon.hmasd.config import HMASDConfig
+from echelon.hmasd.config_file import model_options, read_options
 from echelon.hmasd.options import TrainOptions
 
 _ALICE_PAPER = HMASDConfig(
@@ -131,13 +133,24 @@ def preset(name: str) -> TrainOptions:
 
 
 def train_defaults(arguments: Sequence[str]) -> TrainOptions:
-    """Defaults of the train command for these arguments: those of --preset, or of --env where it names a preset."""
+    """Defaults of the train command: those of --config, --preset, --env or the model to evaluate."""
+    if (file := _value(arguments, "--config")) is not None:
+        return replace(read_options(Path(file)), config_file=Path(file))
+    model = _value(arguments, "--model-path")
+    if "--eval-only" in arguments and model is not None and (its := model_options(Path(model))) is not None:
+        return its
     if (name := _value(arguments, "--preset")) is not None:
         return preset(name)
     env = _value(arguments, "--env")
     if env is None:
         return preset("uav1")
-    return preset(env) if env in PRESETS else TrainOptions(config=HMASDConfig(env=env))
+    return for_environment(env)
+
+
+def for_environment(env: str) -> TrainOptions:
+    """The preset of an environment, by its name or by the environment it is for; else the plain options."""
+    names = [name for name, options in PRESETS.items() if env in (name, options.config.env)]
+    return preset(names[0]) if names else TrainOptions(config=HMASDConfig(env=env))
 
 
 def _value(arguments: Sequence[str], flag: str) -> str | None:

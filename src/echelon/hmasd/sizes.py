@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
+import torch
+from torch import Tensor
+
 from echelon.envs.spaces import ActionForm, Form
 from echelon.envs.vector import BoxActions, DiscreteActions, EnvSpec
 from echelon.hmasd.config import HMASDConfig
@@ -29,6 +32,8 @@ class Sizes:
     recurrent: bool
     critic_sees_skills: bool
     state_noise: bool
+    ids: int = 0
+    """numbers that tell which agent an observation is of: one for each agent, or none"""
 
     @property
     def skilled(self) -> bool:
@@ -55,7 +60,15 @@ class Sizes:
             recurrent=config.recurrent,
             critic_sees_skills=config.critic_sees_skills and skilled,
             state_noise=config.state_noise and continuous,
+            ids=spec.num_agents if config.agent_ids else 0,
         )
+
+    def with_ids(self, observation: Tensor) -> Tensor:
+        """Observations (..., n, F), each with the one-hot number of its agent behind it, if agents have one."""
+        if not self.ids:
+            return observation
+        ids = torch.eye(self.ids, dtype=observation.dtype).expand(*observation.shape[:-1], self.ids)
+        return torch.cat([observation, ids], -1)
 
     def check_same(self, saved: Sizes, source: str) -> None:
         """Refuse weights of other shapes, and say what differs."""

@@ -7,15 +7,17 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import torch
 
 from echelon.envs.make import make_vector_env
-from echelon.hmasd.agent import HMASDAgent
+from echelon.envs.vector import VectorEnv
+from echelon.hmasd.agent import HMASDAgent, find_checkpoint
 from echelon.hmasd.board import tensorboard
 from echelon.hmasd.config import HMASDConfig
-from echelon.hmasd.evaluate import Evaluation, evaluate, evaluate_weights, find_checkpoint
+from echelon.hmasd.evaluate import Evaluation, evaluate, evaluate_weights, move_to
 from echelon.hmasd.export import export_curves
 from echelon.hmasd.learner import UpdateStats
 from echelon.hmasd.options import TrainOptions
@@ -27,7 +29,7 @@ from echelon.onpolicy.ppo import under
 from echelon.runtime.checkpoint import latest, load_checkpoint, save_checkpoint
 from echelon.runtime.executors import NamedExecutor, make_executor
 from echelon.runtime.metrics import MetricsWriter, read_metrics
-from echelon.runtime.rundir import RunDir, open_run
+from echelon.runtime.rundir import RunDir, open_run, read_config
 from echelon.runtime.seeding import task_seed
 
 logger = logging.getLogger("echelon.hmasd")
@@ -38,7 +40,12 @@ MAY_CHANGE = (
     "keep_checkpoints",
     "executor",
     "env_workers",
+    "eval_every",
+    "eval_episodes",
+    "eval_greedy",
+    "checkpoint_every",
 )
+"""Options that change nothing that is learnt: another value goes on with the run."""
 
 
 class Run:
@@ -50,6 +57,8 @@ class Run:
             config.env, 1, 0, **({} if ":" not in config.env else {"workers": 0}), **config.environment_options()
         )
         with probe:
+            if config.agent_ids is None:
+                config = replace(config, agent_ids=alike(probe))
             self.agent = HMASDAgent(config, probe.spec)
         agent = self.agent
         self.worlds: LocalShares | RemoteShares
@@ -91,6 +100,20 @@ class Run:
             logger.warning("%s has other worlds: its policies and counters are kept, its episodes are not", path)
         self.loop.env_steps, self.loop.rounds = saved.state["env_steps"], saved.state["rounds"]
         self.episodes = saved.state["episodes"]
+
+
+PROBES = 8
+
+
+def alike(probe: VectorEnv) -> bool:
+    """Whether two agents ever see the same when an episode begins: then nothing else tells them apart."""
+    for seed in range(PROBES):
+        seen = probe.reset([seed])
+        rows = [seen.observation[0, i, :width].tobytes() for i, width in enumerate(probe.spec.obs_dims)]
+        present = [row for row, alive in zip(rows, seen.alive[0], strict=True) if alive]
+        if len(set(present)) < len(present):
+            return True
+    return False
 
 
 class BackgroundEvaluation:
@@ -136,12 +159,16 @@ def run(options: TrainOptions) -> int:
     torch.set_num_threads(1)
     if options.eval_only:
         return evaluate_only(options)
-    folder = open_run(options.directory, run_options(options), may_change=may_change(options))
     with ExitStack() as stack:
-        stack.enter_context(logs(folder, options))
+        if read_config(options.directory) is not None:
+            open_directory(options)  # other options than the run's are refused before worlds are made
+        if options.model_path is not None:
+            find_checkpoint(options.model_path)
         executor = None if options.executor == "serial" else make_executor(options.executor)
         training = Run(options, executor)
         stack.callback(training.worlds.close)
+        folder = open_directory(options)  # nothing is written before the environment exists
+        stack.enter_context(logs(folder, options))
         begin(training, folder, options)
         resume_step = training.loop.env_steps if folder.resumed else None
         metrics = stack.enter_context(MetricsWriter(folder.path, resume_step=resume_step))
@@ -151,6 +178,11 @@ def run(options: TrainOptions) -> int:
     for kind in ("csv", "json"):
         export_curves(folder.path, folder.path / f"curves.{kind}")
     return 0
+
+
+def open_directory(options: TrainOptions) -> RunDir:
+    """The run's directory, made or continued."""
+    return open_run(options.directory, run_options(options), may_change=may_change(options))
 
 
 def train(training: Run, folder: RunDir, options: TrainOptions, metrics: MetricsWriter) -> None:
@@ -180,7 +212,13 @@ def begin(training: Run, folder: RunDir, options: TrainOptions) -> None:
     """Where to start: the run's own last checkpoint, or the one given, or nothing."""
     config = options.config
     slots = config.samples_per_update // config.envs
-    if config.skilled and slots % config.k and config.k < slots:
+    if config.skilled and config.k > slots:
+        logger.warning(
+            "k=%d exceeds the %d steps of each world in a round, at whose end every choice of skills ends: skills last "
+            "%d steps, in training and in use; use k of at most %d or rounds of at least %d samples",
+            config.k, slots, config.played_k, slots, config.k * config.envs,
+        )  # fmt: skip
+    elif config.skilled and slots % config.k:
         suits = [k for k in range(2, slots + 1) if slots % k == 0]
         logger.warning(
             "a round has %d steps of each world, which is no multiple of k=%d: the last segment of a round is short "
@@ -209,7 +247,7 @@ def progress(training: Run, done: Round[UpdateStats], rate: float) -> None:
     total = training.loop.total_steps
     logger.info(
         "progress: %d/%d (%.1f%%), updates: %d, episodes: %d, %.0f steps/s",
-        done.env_steps, total, 100 * done.env_steps / total, done.index + 1, training.episodes, rate,
+        done.env_steps, total, min(100 * done.env_steps / total, 100.0), done.index + 1, training.episodes, rate,
     )  # fmt: skip
 
 
@@ -218,14 +256,18 @@ def evaluate_only(options: TrainOptions) -> int:
     assert options.model_path is not None  # the options check it
     path = find_checkpoint(options.model_path)
     agent = HMASDAgent.load(path)
+    given = options.config
+    if given.env != agent.config.env:
+        raise ValueError(f"{path} was trained in {agent.config.env}, not in {given.env}; leave --env out")
+    if given.env_options != agent.config.env_options:
+        move_to(agent, given.env_options)
     logger.info("%s: %s", path, evaluate(agent, options.eval_episodes, options.config.seed, options.eval_greedy))
     return 0
 
 
 def run_options(options: TrainOptions) -> dict[str, object]:
     """What a run's config.json holds."""
-    own = ("eval_every", "eval_episodes", "eval_greedy", "checkpoint_every", *MAY_CHANGE)
-    values = {name: getattr(options, name) for name in own}
+    values = {name: getattr(options, name) for name in MAY_CHANGE}
     return {
         **{name: str(value) if isinstance(value, Path) else value for name, value in values.items()},
         "config": options.config.to_json(),
