@@ -20,7 +20,7 @@ import torch
 
 from echelon.cli import main
 from echelon.hmasd.agent import HMASDAgent
-from echelon.hmasd.board import free_port
+from echelon.hmasd.board import free_port, wanted
 from echelon.hmasd.export import export_curves
 from echelon.hmasd.options import ExportOptions, TrainOptions
 from echelon.hmasd.presets import preset
@@ -279,7 +279,9 @@ def test_evaluate_and_render_from_the_command_line(tmp_path: Path, capsys: pytes
     evaluated = ["--eval-only", "--model-path", str(tmp_path), "--eval-episodes", "2"]
     assert main(["hmasd", "train", "--env", "alice_and_bob", *evaluated]) == 0
     assert "2 episodes" in capsys.readouterr().out
-    assert HMASDAgent.load(tmp_path / "checkpoints" / "hmasd_sync_final").config == small(total_steps=80, agent_ids=False)
+    assert HMASDAgent.load(tmp_path / "checkpoints" / "hmasd_sync_final").config == small(
+        total_steps=80, agent_ids=False
+    )
 
 
 def test_it_finds_the_known_optimum_of_a_toy(tmp_path: Path) -> None:
@@ -302,15 +304,45 @@ def test_without_skills_only_their_tags_are_missing(tmp_path: Path) -> None:
     assert set(read_metrics(tmp_path)) == expected
 
 
-def test_an_evaluation_lost_with_the_process_is_done_again(tmp_path: Path) -> None:
-    run(options(tmp_path, config=small(total_steps=160), eval_every=160))
-    file = tmp_path / "metrics.jsonl"
-    lines = file.read_text().splitlines(keepends=True)
-    kept = [line for line in lines if "Eval/" not in line]
-    assert len(kept) < len(lines)
-    file.write_text("".join(kept))
-    run(options(tmp_path, config=small(total_steps=320), eval_every=160))
-    assert sorted(read_metrics(tmp_path)["Eval/MeanReward"].steps.tolist()) == [160, 320]
+def test_a_checkpoint_does_not_wait_for_evaluations_and_none_is_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Stopped in the round after a checkpoint, before the evaluation that began with it was written down."""
+    every = {"eval_every": 160, "checkpoint_every": 160}
+    run(options(tmp_path / "whole", **every))
+
+    def stop(training: Any, done: Any, rate: float) -> None:
+        if done.index == 2:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr("echelon.hmasd.training.progress", stop)
+        run(options(tmp_path / "stopped", **every))
+    saved = load_checkpoint(tmp_path / "stopped" / "checkpoints" / "hmasd_sync_160")
+    assert "evaluation_160" in saved.tensors  # it was saved before the result was there
+    assert "Eval/MeanReward" not in read_metrics(tmp_path / "stopped")
+    run(options(tmp_path / "stopped", **every))
+    found = [read_metrics(tmp_path / name) for name in ("whole", "stopped")]
+    for name in (tag for tag in found[0] if tag.startswith("Eval/")):
+        assert found[1][name].steps.tolist() == found[0][name].steps.tolist() == [160, 320]
+        np.testing.assert_array_equal(found[1][name].values, found[0][name].values)
+    assert different(final(tmp_path / "whole"), final(tmp_path / "stopped")) == []
+
+
+@pytest.mark.parametrize(
+    ("asked", "refused", "terminal", "expected"),
+    [(False, False, True, True), (False, True, True, False), (False, False, False, False), (True, False, False, True)],
+)
+def test_tensorboard_starts_by_itself_in_a_terminal(
+    asked: bool, refused: bool, terminal: bool, expected: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: terminal)
+    assert wanted(asked, refused) == expected
+
+
+def test_the_log_says_how_to_open_the_curves_afterwards(tmp_path: Path) -> None:
+    run(options(tmp_path, config=small(total_steps=80)))
+    assert f"curves: tensorboard --logdir {tmp_path / 'tb'}" in (tmp_path / "log.txt").read_text()
 
 
 def test_a_taken_port_gives_the_next_free_one() -> None:

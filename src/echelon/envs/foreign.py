@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import importlib
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -89,8 +89,8 @@ class WorldStep(WorldView):
 class ForeignWorld:
     """One third-party environment. Exceptions from it pass through."""
 
-    def __init__(self, factory: str, kwargs: Mapping[str, Any]) -> None:
-        make = load_factory(factory)
+    def __init__(self, factory: str, kwargs: Mapping[str, Any], make: Callable[..., Any] | None = None) -> None:
+        make = make or load_factory(factory)
         try:
             self.env = in_parallel(factory, make(**kwargs))
             observations, infos = self.env.reset(seed=0)
@@ -209,6 +209,11 @@ class ForeignWorld:
 
     def close(self) -> None:
         self.env.close()
+
+
+def spec_of(env: Any) -> EnvSpec:
+    """What a ParallelEnv looks like from outside; it is reset for that."""
+    return ForeignWorld(type(env).__name__, {}, lambda: env).spec
 
 
 def _form_of(factory: str, agent: str, space: Space[Any]) -> Form:

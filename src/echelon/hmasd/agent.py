@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -29,8 +29,12 @@ from echelon.hmasd.rollout import ActionMap
 from echelon.hmasd.sizes import Sizes, spec_from_json, spec_to_json
 from echelon.onpolicy.batch import Array, Rollout
 from echelon.onpolicy.collector import check_version
-from echelon.runtime.checkpoint import latest, load_checkpoint
+from echelon.runtime.checkpoint import latest, load_checkpoint, save_checkpoint
 from echelon.runtime.seeding import task_seed
+
+if TYPE_CHECKING:
+    from echelon.envs.foreign_vector import TeamReward
+    from echelon.hmasd.own_loop import OwnLoop
 
 logger = logging.getLogger("echelon.hmasd")
 
@@ -49,8 +53,13 @@ class HMASDAgent:
         self._streams = WorldStreams([0])
         self.samples_collected_this_round = 0
         self.samples_learnt = 0
+        self.collection_enabled = True
+        self._loop: OwnLoop | None = None
 
     # ---- training ----
+
+    sync_mode = True
+    """Strictly on-policy rounds; there is no other mode."""
 
     @property
     def learner(self) -> HMASDLearner:
@@ -74,6 +83,71 @@ class HMASDAgent:
         """Samples the current round takes."""
         return self.config.round_size(self.samples_learnt)
 
+    @property
+    def sync_batch_size(self) -> int:
+        """The same, by the guide's name."""
+        return self.round_size
+
+    def enable_data_collection(self) -> None:
+        """Let transitions be stored."""
+        self.collection_enabled = True
+
+    def disable_data_collection(self) -> None:
+        """Refuse transitions, as while updating."""
+        self.collection_enabled = False
+
+    def start_collection(
+        self,
+        observations: Sequence[Mapping[Any, Any]],
+        states: Sequence[Any] | None = None,
+        action_masks: Sequence[Mapping[Any, Any]] | None = None,
+        team_reward: TeamReward = "mean",
+    ) -> None:
+        """Train in your own loop: what the first episode of each of your worlds begins with (see `own_loop`)."""
+        from echelon.hmasd.own_loop import OwnLoop
+
+        self._loop = OwnLoop(
+            self.config, self.spec, self.networks, lambda: self.policy_version, observations, states, action_masks,
+            team_reward,
+        )  # fmt: skip
+
+    def next_actions(self) -> list[dict[str, Any]]:
+        """For each of your worlds the actions of its agents, by name, as the environment takes them."""
+        return self._own_loop().actions(self.policy_version, self.round_size)
+
+    def store_transition(
+        self,
+        env_id: int,
+        next_observations: Mapping[Any, Any],
+        rewards: Mapping[Any, float] | float,
+        terminations: Mapping[Any, bool] | bool,
+        truncations: Mapping[Any, bool] | bool,
+        infos: Mapping[Any, Any] | None = None,
+        *,
+        next_state: Any = None,
+        next_action_mask: Mapping[Any, Any] | None = None,
+        first: Mapping[Any, Any] | None = None,
+        first_state: Any = None,
+        first_action_mask: Mapping[Any, Any] | None = None,
+    ) -> bool:
+        """What the last actions led to in one world: one sample. False, and nothing is kept, if collection is disabled.
+
+        Where its episode is over, `first` is what the next one begins with.
+        """
+        if not self.collection_enabled:
+            return False
+        result = (next_observations, rewards, terminations, truncations, infos)
+        stored = self._own_loop().store(
+            env_id, result, next_state, next_action_mask, (first, first_state, first_action_mask)
+        )
+        self.samples_collected_this_round += int(stored)
+        return stored
+
+    def _own_loop(self) -> OwnLoop:
+        if self._loop is None:
+            raise ValueError("there are no worlds; call start_collection() with what their episodes begin with")
+        return self._loop
+
     def count_samples(self, samples: int) -> None:
         """Joint environment steps just collected."""
         self.samples_collected_this_round += samples
@@ -86,12 +160,16 @@ class HMASDAgent:
 
     def should_sync_update(self) -> bool:
         """The round is complete."""
-        return self._pending is not None and self.samples_collected_this_round >= self.round_size
+        whole = self._pending is not None or (self._loop is not None and self._loop.full)
+        return whole and self.samples_collected_this_round >= self.round_size
 
     def sync_update(self) -> UpdateStats:
         """Learn from the round, forget it, and move on by one version."""
+        if self._pending is None and self._loop is not None and self._loop.full:
+            self.store_round(self._loop.take_round())
         if self._pending is None:
             raise ValueError("there is no round to learn from; collect one and store_round() it first")
+        self.disable_data_collection()
         rollout, samples = self._pending, self.samples_collected_this_round
         logger.info("sync update begins: %d samples collected, policy version %d", samples, self.policy_version)
         self.learner.set_lr(self.config.learning_rate(self.samples_learnt))
@@ -99,6 +177,7 @@ class HMASDAgent:
         self._pending = None
         self.samples_learnt += samples
         self.samples_collected_this_round = 0
+        self.enable_data_collection()
         logger.info("sync update done: policy version is now %d, sample count is reset", self.policy_version)
         return stats
 
@@ -254,6 +333,11 @@ class HMASDAgent:
         raise ValueError(f"the state of {self.spec.name} does not follow from its observations; give act(…, state=…)")
 
     # ---- files ----
+
+    def save(self, folder: str | os.PathLike[str], name: str = "hmasd_sync_final") -> Path:
+        """A checkpoint that `load` reads: weights, optimisers and counters."""
+        counters = {"env_steps": self.samples_learnt, "rounds": self.policy_version, "episodes": 0}
+        return save_checkpoint(folder, name, tensors={"agent": self.state_dict()}, state=counters, config=self.header())
 
     def header(self) -> dict[str, Any]:
         """What a checkpoint's config.json holds: options and environment, enough to build the agent again."""

@@ -50,7 +50,9 @@ class TrainOptions:
     env_workers: int | None = None
     """processes of a third-party environment; not given: one a core"""
     tensorboard: Flag = False
-    """start TensorBoard beside the training"""
+    """start TensorBoard beside the training, also where no terminal is attached; in a terminal it starts by itself"""
+    no_tensorboard: Flag = False
+    """do not start it"""
     tensorboard_port: int = 6006
     """its port; the next free one if it is taken"""
     log_level: LogLevel = "INFO"
@@ -65,6 +67,8 @@ class TrainOptions:
                 raise ValueError(f"{name}={self.__dict__[name]} must not be negative; 0 turns it off")
         if self.eval_episodes < 1:
             raise ValueError(f"eval_episodes={self.eval_episodes} must be at least 1")
+        if self.tensorboard and self.no_tensorboard:
+            raise ValueError("--tensorboard and --no-tensorboard were both given; use one")
         if self.eval_only and self.model_path is None:
             raise ValueError("--eval-only needs --model-path: the checkpoint to evaluate")
         if self.executor != "serial" and self.config.collectors == 1:

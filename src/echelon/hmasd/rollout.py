@@ -141,40 +141,42 @@ class SkillCollector:
 
     def collect(self, version: int, steps: int) -> Rollout:
         """`steps` joint steps, an equal share from every world; both levels."""
+        for _ in range(self.begin_round(version, steps)):
+            self.take(self.env.step(self.choose()))
+            if self.on_step is not None:
+                self.on_step(self.env.num_envs)
+        return self.end_round()
+
+    def begin_round(self, version: int, steps: int) -> int:
+        """Empty both levels and end all skills; returns how often to `choose` and `take`."""
         slots, worlds, agents = shares(steps, self.env.num_envs), self.env.num_envs, self.networks.sizes.agents
         if self.version_of() != version:
             raise VersionError(
                 f"asked to collect with policy version {version}, but the networks hold {self.version_of()}"
             )
-        low = RolloutBuilder(slots, worlds, agents, self.chunk)
-        high = RolloutBuilder(slots, worlds, agents + 1) if self.networks.sizes.skilled else None
-        finished: list[Episodes] = []
+        self._low = RolloutBuilder(slots, worlds, agents, self.chunk)
+        self._high = RolloutBuilder(slots, worlds, agents + 1) if self.networks.sizes.skilled else None
+        self._finished: list[Episodes] = []
+        self._left_over = slots
         self.age[:] = 0  # no skill lives across versions
-        with torch.inference_mode():
-            for t in range(slots):
-                now = self._step(low, high, t == slots - 1)
-                self._note(now, finished)
-                if self.on_step is not None:
-                    self.on_step(worlds)
-            last = self.networks.discoverer.value(
-                torch.from_numpy(self._seen.state), self._skills_now(), self._memory["critic"]
-            )
-        self.episodes = Episodes.join(finished)
-        rollout: Rollout = {} if high is None else {COORDINATOR: trim(high.take())}
-        return {**rollout, DISCOVERER: low.take(last.numpy())}
+        return slots
 
-    def _skills_now(self) -> Tensor | None:
-        return torch.from_numpy(self.skills) if self.networks.sizes.skilled else None
+    @torch.inference_mode()
+    def choose(self) -> Array:
+        """Skills where they are due, and the actions of all worlds, as the environment takes them."""
+        if self._high is not None and not self.age.all():
+            self._decide(self._high, self._seen)
+        return self._act(self._seen)
 
-    def _step(self, low: RolloutBuilder, high: RolloutBuilder | None, last: bool) -> VectorStep:
-        seen = self._seen
-        if high is not None and not self.age.all():
-            self._decide(high, seen)
-        now = self._play(low, seen)
-        if high is not None:
-            self._earn(high, now, last)
+    @torch.inference_mode()
+    def take(self, now: VectorStep) -> None:
+        """What the actions led to."""
+        self._left_over -= 1
+        self._store(self._low, self._seen, now)
+        if self._high is not None:
+            self._earn(self._high, now, self._left_over == 0)
         if now.dropped.any():
-            for builder in (low, high):
+            for builder in (self._low, self._high):
                 if builder is not None:
                     builder.forget(np.flatnonzero(now.dropped))
         self._seen, self._reset = now, now.done
@@ -182,7 +184,20 @@ class SkillCollector:
             ended = torch.from_numpy(self._reset)
             for memory in self._memory.values():
                 memory[ended] = 0.0
-        return now
+        self._note(now, self._finished)
+
+    @torch.inference_mode()
+    def end_round(self) -> Rollout:
+        """The round, once every world has taken its steps."""
+        last = self.networks.discoverer.value(
+            torch.from_numpy(self._seen.state), self._skills_now(), self._memory["critic"]
+        )
+        self.episodes = Episodes.join(self._finished)
+        rollout: Rollout = {} if self._high is None else {COORDINATOR: trim(self._high.take())}
+        return {**rollout, DISCOVERER: self._low.take(last.numpy())}
+
+    def _skills_now(self) -> Tensor | None:
+        return torch.from_numpy(self.skills) if self.networks.sizes.skilled else None
 
     def _decide(self, high: RolloutBuilder, seen: Observed) -> None:
         """New skills in the worlds whose segment is over."""
@@ -208,19 +223,24 @@ class SkillCollector:
             columns=None if len(due) == len(self.age) else due,
         )
 
-    def _play(self, low: RolloutBuilder, seen: Observed) -> VectorStep:
-        """One action of every agent, and what it led to."""
-        discoverer, sizes, before = self.networks.discoverer, self.networks.sizes, self._memory
+    def _act(self, seen: Observed) -> Array:
+        """One action of every agent; what it was chosen with is kept until its result is there."""
         skills, mask = self._skills_now(), self.actions.mask(seen)
-        stored, action, log_prob, value, memory = discoverer.act(
+        stored, action, log_prob, value, memory = self.networks.discoverer.act(
             torch.from_numpy(seen.state),
             torch.from_numpy(seen.observation),
             skills,
-            before,
+            self._memory,
             self._draws(),
             None if mask is None else torch.from_numpy(np.ascontiguousarray(mask)),
         )
-        now = self.env.step(self.actions.to_env(action))
+        self._chosen = stored, log_prob, value, memory, mask
+        return self.actions.to_env(action)
+
+    def _store(self, low: RolloutBuilder, seen: Observed, now: VectorStep) -> None:
+        """One step of every agent, and what it led to."""
+        stored, log_prob, value, memory, mask = self._chosen
+        skills, before = self._skills_now(), self._memory
         died, left = departures(seen, now)
         self._left |= left
         if not self.death_ends_return:
@@ -243,12 +263,11 @@ class SkillCollector:
             mask={} if mask is None else {"action": mask},
             alive=seen.alive,
             earns=seen.alive if self.death_ends_return else True,
-            state={name: m.numpy() for name, m in before.items()} if sizes.recurrent else {},
+            state={name: m.numpy() for name, m in before.items()} if self.networks.sizes.recurrent else {},
             reset=self._reset,
             extra=extra,
         )
         self._memory = memory
-        return now
 
     def _draws(self) -> Tensor:
         sizes, worlds = self.networks.sizes, self.env.num_envs

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import torch
+from torch import Tensor
 
 from echelon.envs.make import make_vector_env
 from echelon.envs.vector import VectorEnv
 from echelon.hmasd.agent import HMASDAgent, find_checkpoint
-from echelon.hmasd.board import tensorboard
+from echelon.hmasd.board import how_to_open, tensorboard, wanted
 from echelon.hmasd.config import HMASDConfig
 from echelon.hmasd.evaluate import Evaluation, evaluate, evaluate_weights, move_to
 from echelon.hmasd.export import export_curves
@@ -24,7 +25,7 @@ from echelon.hmasd.options import TrainOptions
 from echelon.hmasd.shares import LocalShares, RemoteShares
 from echelon.hmasd.sizes import Sizes, spec_from_json
 from echelon.hmasd.tags import round_tags
-from echelon.onpolicy.loop import Round, TrainingLoop, crossed
+from echelon.onpolicy.loop import Round, TrainingLoop
 from echelon.onpolicy.ppo import under
 from echelon.runtime.checkpoint import latest, load_checkpoint, save_checkpoint
 from echelon.runtime.executors import NamedExecutor, make_executor
@@ -33,6 +34,9 @@ from echelon.runtime.rundir import RunDir, open_run, read_config
 from echelon.runtime.seeding import task_seed
 
 logger = logging.getLogger("echelon.hmasd")
+
+Weights = dict[str, Tensor]
+EVALUATION = "evaluation_"  # in a checkpoint, before the step of weights that wait for their evaluation
 
 MAY_CHANGE = (
     "model_path",
@@ -72,11 +76,14 @@ class Run:
             self.worlds, agent, config.total_steps, lambda _: agent.round_size
         )
         self.episodes = 0
+        self.unmeasured: dict[int, Weights] = {}
+        """Weights, by step, whose evaluation was lost with the process that made the loaded checkpoint."""
 
-    def save(self, folder: Path, name: str, keep: int | None) -> Path:
-        """A checkpoint of everything."""
+    def save(self, folder: Path, name: str, keep: int | None, waiting: Mapping[int, Weights] | None = None) -> Path:
+        """A checkpoint of everything, with the weights whose evaluation is not done yet."""
         state = self.loop.state_dict()
         tensors = {"agent": under(state, "learner."), "worlds": under(state, "collector.")}
+        tensors |= {f"{EVALUATION}{multiple}": weights for multiple, weights in (waiting or {}).items()}
         counters = {"env_steps": self.loop.env_steps, "rounds": self.loop.rounds, "episodes": self.episodes}
         return save_checkpoint(
             folder, name, tensors=tensors, state=counters, config=self.agent.header(), keep_last=keep
@@ -100,6 +107,11 @@ class Run:
             logger.warning("%s has other worlds: its policies and counters are kept, its episodes are not", path)
         self.loop.env_steps, self.loop.rounds = saved.state["env_steps"], saved.state["rounds"]
         self.episodes = saved.state["episodes"]
+        self.unmeasured = {
+            int(name.removeprefix(EVALUATION)): weights
+            for name, weights in saved.tensors.items()
+            if name.startswith(EVALUATION)
+        }
 
 
 PROBES = 8
@@ -122,10 +134,16 @@ class BackgroundEvaluation:
     def __init__(self, options: TrainOptions, metrics: MetricsWriter) -> None:
         self.options, self.metrics = options, metrics
         self._executor: NamedExecutor | None = None
-        self._running: list[tuple[int, Future[Evaluation]]] = []
+        self._running: list[tuple[int, Future[Evaluation], Weights]] = []
 
-    def start(self, agent: HMASDAgent, multiple: int) -> None:
-        """Evaluate the agent as it is now; the result is logged at step `multiple` when it is there."""
+    @property
+    def waiting(self) -> dict[int, Weights]:
+        """Weights whose evaluation is not done, by step."""
+        return {multiple: weights for multiple, _, weights in self._running}
+
+    def start(self, agent: HMASDAgent, multiple: int, weights: Weights | None = None) -> None:
+        """Evaluate the agent as it is now, or with these weights; logged at step `multiple` when it is there."""
+        weights = agent.weights() if weights is None else weights
         if self._executor is None:
             self._executor = make_executor(self.options.eval_executor)
         seed = task_seed(self.options.config.seed, "evaluation", multiple)
@@ -133,17 +151,17 @@ class BackgroundEvaluation:
             f"evaluation at {multiple}",
             evaluate_weights,
             agent.header(),
-            {name: tensor.numpy() for name, tensor in agent.weights().items()},
+            {name: tensor.numpy() for name, tensor in weights.items()},
             self.options.eval_episodes,
             seed,
             self.options.eval_greedy,
         )
-        self._running.append((multiple, future))
+        self._running.append((multiple, future, weights))
 
     def record(self, wait: bool = False) -> None:
         """Log the evaluations that are done; all of them, if asked to wait."""
         while self._running and (wait or self._running[0][1].done()):
-            multiple, future = self._running.pop(0)
+            multiple, future, _ = self._running.pop(0)
             result = future.result()
             self.metrics.record_all(result.tags(), multiple)
             logger.info("evaluation at %d: %s", multiple, result)
@@ -172,8 +190,9 @@ def run(options: TrainOptions) -> int:
         begin(training, folder, options)
         resume_step = training.loop.env_steps if folder.resumed else None
         metrics = stack.enter_context(MetricsWriter(folder.path, resume_step=resume_step))
-        if options.tensorboard:
+        if wanted(options.tensorboard, options.no_tensorboard):
             stack.enter_context(tensorboard(folder.tensorboard, options.tensorboard_port))
+        stack.callback(logger.info, "curves: %s", how_to_open(folder.tensorboard))
         train(training, folder, options, metrics)
     for kind in ("csv", "json"):
         export_curves(folder.path, folder.path / f"curves.{kind}")
@@ -196,11 +215,12 @@ def train(training: Run, folder: RunDir, options: TrainOptions, metrics: Metrics
             metrics.record_all(round_tags(done, training.worlds.episodes, training.agent.sizes), done.env_steps)
             progress(training, done, (done.env_steps - first) / (time.perf_counter() - started))
             evaluations.record()
-            if options.checkpoint_every and (at := done.crossed(options.checkpoint_every)) is not None:
-                evaluations.record(wait=True)  # what was measured before a checkpoint must not be lost with a crash
-                training.save(folder.checkpoints, f"hmasd_sync_{at}", options.keep_checkpoints)
+            saved_at = done.crossed(options.checkpoint_every) if options.checkpoint_every else None
             if options.eval_every and (at := done.crossed(options.eval_every)) is not None:
                 evaluations.start(training.agent, at)
+            if saved_at is not None:
+                name = f"hmasd_sync_{saved_at}"
+                training.save(folder.checkpoints, name, options.keep_checkpoints, evaluations.waiting)
         evaluations.record(wait=True)
         path = training.save(folder.checkpoints, "hmasd_sync_final", options.keep_checkpoints)
         logger.info("training is complete: %d steps, %s", training.loop.env_steps, path)
@@ -232,14 +252,14 @@ def begin(training: Run, folder: RunDir, options: TrainOptions) -> None:
 
 
 def catch_up(training: Run, folder: RunDir, options: TrainOptions, evaluations: BackgroundEvaluation) -> None:
-    """An evaluation that began with the last checkpoint and was lost with the process is done again."""
-    steps, every = training.loop.env_steps, options.eval_every
-    if not folder.resumed or not every or not steps:
+    """Evaluations that were lost with the process are done again, with the weights the checkpoint kept for them."""
+    if not folder.resumed or not options.eval_every:
         return
-    at = crossed(max(steps - options.config.round_size(steps), 0), steps, every)
     measured = read_metrics(folder.path).get("Eval/MeanReward")
-    if at is not None and (measured is None or at not in measured.steps.tolist()):
-        evaluations.start(training.agent, at)
+    there = set() if measured is None else set(measured.steps.tolist())
+    for multiple, weights in training.unmeasured.items():
+        if multiple not in there:
+            evaluations.start(training.agent, multiple, weights)
 
 
 def progress(training: Run, done: Round[UpdateStats], rate: float) -> None:
