@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,10 +18,11 @@ from echelon.envs import uav_render
 from echelon.envs.make import make_vector_env
 from echelon.hmasd import render
 from echelon.hmasd.agent import HMASDAgent
-from echelon.hmasd.evaluate import evaluate
+from echelon.hmasd.beside import BackgroundEvaluation
+from echelon.hmasd.evaluate import evaluate, random_play
 from echelon.hmasd.options import TrainOptions
 from echelon.hmasd.training import alike, run
-from echelon.runtime.metrics import read_metrics
+from echelon.runtime.metrics import MetricsWriter, read_metrics
 from echelon.runtime.rundir import OptionsDiffer
 from tests.hmasd.small import SKY, make, small
 
@@ -227,3 +229,28 @@ def test_a_wrong_file_is_one_clear_message(
     file.write_text(content)
     assert main(["hmasd", "train", "--config", str(file)]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_random_play_draws_evenly_from_what_is_allowed() -> None:
+    masked = small(env="tests.envs.learnable:echo", env_options=("seen=masked",))
+    found = random_play(masked.to_json(), 200, 0)
+    assert found.reward_per_step == pytest.approx(1 / 3, abs=0.06)  # one of the three that the mask leaves
+    box = random_play(small(env="tests.envs.learnable:echo", env_options=("done=box",)).to_json(), 200, 0)
+    assert abs(box.reward_per_step) < 0.1
+    np.testing.assert_array_equal(found.returns, random_play(masked.to_json(), 200, 0).returns)
+
+
+def test_a_run_that_stays_below_random_play_says_so(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    run(options(tmp_path, eval_every=80))
+    level = read_metrics(tmp_path)["Eval/RandomReward"]
+    assert level.steps.tolist() == [0]
+    caplog.clear()
+    with MetricsWriter(tmp_path) as metrics, caplog.at_level(logging.WARNING):
+        evaluations = BackgroundEvaluation(options(tmp_path), metrics)
+        evaluations.level = 3.0
+        for step, reward in enumerate([2.0] * 9 + [3.5] + [2.0] * 9):
+            evaluations._compare(reward, step)
+        assert not caplog.messages
+        evaluations._compare(2.0, 100)
+    (message,) = caplog.messages
+    assert "at 100 steps the last 10 evaluations are all below random play (3)" in message

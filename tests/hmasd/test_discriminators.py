@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import nn
 
-from echelon.hmasd.discriminators import Discriminators, SkillData, _guesses, _learn
+from echelon.hmasd.discriminators import Discriminators, RewardUnit, SkillData, _guesses, _learn
 from echelon.hmasd.rollout import DISCOVERER
 from echelon.onpolicy.batch import RolloutBatch
 from echelon.onpolicy.chain import Chain
@@ -64,6 +64,32 @@ def test_an_agent_that_is_gone_earns_what_the_team_earns_and_teaches_nothing() -
         team = both.team(state).gather(1, skills[:, :1])[:, 0].numpy() + math.log(2)
     np.testing.assert_allclose(total[:, 2, 1], 1.5 + 0.1 * team, atol=1e-5)
     assert len(SkillData.of(batch).observation) == 140
+
+
+def test_weights_are_shares_of_what_the_environment_pays() -> None:
+    """Rewards a hundred times as large, or weighted so: the bonus grows with them; it never vanishes."""
+    bonus = {}
+    for scale in (0.0, 1.0, 100.0):
+        both, batch = with_round(relative_intrinsic=True, lambda_e=2.0)
+        batch.reward[:] = np.where(np.arange(20) % 2, scale, -scale)[:, None, None]
+        rewarded, parts = both.rewarded(batch)
+        bonus[scale] = rewarded.reward - 2.0 * batch.reward
+        assert both.unit.value == pytest.approx(max(2.0 * scale, 0.01))
+        assert abs(parts.environment) < 1e-4
+    np.testing.assert_allclose(bonus[100.0], 100 * bonus[1.0], rtol=1e-2, atol=1e-3)
+    np.testing.assert_allclose(bonus[0.0], 0.005 * bonus[1.0], rtol=1e-2, atol=1e-5)
+    assert np.abs(bonus[0.0]).max() > 0
+
+
+def test_the_unit_is_a_mean_over_rounds() -> None:
+    unit = RewardUnit()
+    assert unit.value == 1.0
+    for mean in (1.0, 3.0):
+        unit.update(np.array([mean, -mean]))
+    assert unit.value == pytest.approx((0.99 * 1.0 + 3.0) / 1.99)
+    again = RewardUnit()
+    again.load_state_dict(unit.state_dict())
+    assert again.value == unit.value
 
 
 def test_where_a_return_is_over_nothing_is_earned_or_taught() -> None:

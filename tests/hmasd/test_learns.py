@@ -29,8 +29,6 @@ QUICK = HMASDConfig(
     lr=3e-3,
     epochs=8,
     discriminator_epochs=8,
-    lambda_team=0.01,
-    lambda_agent=0.01,
     max_grad_norm=10.0,
 )
 SHORT: dict[str, Any] = {"gamma": 0.0, "total_steps": 7680}
@@ -59,7 +57,9 @@ def test_with_the_other_reading_it_lives_for_itself(tmp_path: Path) -> None:
 
 
 def test_the_default_intrinsic_reward_does_not_pay_agents_to_die(tmp_path: Path) -> None:
-    weights = {"lambda_team": 0.1, "lambda_agent": 0.5}  # the defaults
+    length = learnt(tmp_path / "default", "temptation", "Training/Episode_Length")
+    assert length[-3:].mean() > 0.9 * length[:3].mean()
+    weights = {"lambda_team": 0.1, "lambda_agent": 0.5, "relative_intrinsic": False}
     length = learnt(tmp_path / "with", "temptation", "Training/Episode_Length", **weights)
     assert length[-3:].mean() > length[0]
     without = learnt(tmp_path / "without", "temptation", "Training/Episode_Length", **weights, skill_baseline=False)

@@ -17,10 +17,11 @@ Algorithm = Literal["hmasd", "mappo"]
 
 @dataclass(frozen=True)
 class HMASDConfig:
-    """Hyper-parameters; the defaults are the user's UAV configuration, presets change them."""
+    """Hyper-parameters; the defaults are the user's UAV configuration with intrinsic rewards that suit any reward."""
 
     env: str = "uav1"
-    """uav1, uav2, uav2-relay, alice_and_bob, or package.module:factory of a PettingZoo ParallelEnv"""
+    """uav1, uav2, uav2-relay, alice_and_bob, or package.module:factory of a PettingZoo ParallelEnv; the first four and
+    mpe2.simple_spread_v3:parallel_env have presets, any other starts from the options shown here"""
     env_options: tuple[str, ...] = ()
     """options of the environment, each as name=value"""
     algorithm: Algorithm = "hmasd"
@@ -50,10 +51,13 @@ class HMASDConfig:
     """weight of the entropy of actions"""
     lambda_e: float = 1.0
     """weight of the environment's reward in the low-level reward"""
-    lambda_team: float = 0.1
+    lambda_team: float = 0.01
     """lambda_D: weight of the team discriminator in the low-level reward"""
-    lambda_agent: float = 0.5
+    lambda_agent: float = 0.02
     """lambda_d: weight of the individual discriminator in the low-level reward"""
+    relative_intrinsic: bool = True
+    """both weights are shares of the environment's part: they are multiplied by the mean of |lambda_e r| over the run's
+    steps so far (at least .01), so that the same numbers suit rewards of any size"""
     skill_baseline: bool = True
     """add log n_Z and log n_z to the discriminators' terms, so that the bonus of a blind guess is 0; without it every
     step costs, and agents that can die learn to"""

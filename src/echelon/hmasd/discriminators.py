@@ -67,12 +67,46 @@ class SkillData:
         )
 
 
+UNIT_DECAY, LEAST_UNIT = 0.99, 0.01
+
+
+class RewardUnit:
+    """How large the environment's part of a step's reward is: the mean of its size, over rounds, debiased.
+
+        m <- beta m + (1 - beta) mean |x|,   w <- beta w + (1 - beta),   unit = max(m / w, .01)
+
+    The least unit keeps skills apart where nothing has been earned yet.
+    """
+
+    def __init__(self) -> None:
+        self._sum, self._weight = 0.0, 0.0
+
+    @property
+    def value(self) -> float:
+        """1 before the first round."""
+        return max(self._sum / self._weight, LEAST_UNIT) if self._weight else 1.0
+
+    def update(self, earned: Array) -> None:
+        """Take in the environment's part of every step of a round."""
+        self._sum = UNIT_DECAY * self._sum + (1 - UNIT_DECAY) * float(np.abs(earned).mean())
+        self._weight = UNIT_DECAY * self._weight + (1 - UNIT_DECAY)
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Both sums."""
+        return {"sums": torch.tensor([self._sum, self._weight], dtype=torch.float64)}
+
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        """Continue from saved sums."""
+        self._sum, self._weight = state["sums"].tolist()
+
+
 class Discriminators:
     """q_D and q_d with their optimiser."""
 
     def __init__(self, team: TeamDiscriminator, individual: IndividualDiscriminator, config: HMASDConfig) -> None:
         self.team, self.individual, self.config = team, individual, config
         self.optimizer = JointAdam([*team.parameters(), *individual.parameters()], config.lr)
+        self.unit = RewardUnit()
 
     @torch.inference_mode()
     def rewards(self, batch: RolloutBatch) -> IntrinsicRewards:
@@ -83,8 +117,9 @@ class Discriminators:
         own = self.individual(data.observation, data.its_team_skill).gather(1, data.agent_skill[:, None])[:, 0].numpy()
         if config.skill_baseline:
             team, own = team - uniform_log(config.team_skills), own - uniform_log(config.agent_skills)
+        unit = self.unit.value if config.relative_intrinsic else 1.0
         team_term, own_term = np.zeros(acts.shape[:2], np.float32), np.zeros(acts.shape, np.float32)
-        team_term[acts.any(-1)], own_term[acts] = config.lambda_team * team, config.lambda_agent * own
+        team_term[acts.any(-1)], own_term[acts] = unit * config.lambda_team * team, unit * config.lambda_agent * own
         earned = np.float32(config.lambda_e) * batch.reward
         shared = np.broadcast_to(team_term[:, :, None], acts.shape)
         total = np.where(batch.earning, earned + shared + own_term, np.float32(0.0)).astype(np.float32)
@@ -94,6 +129,7 @@ class Discriminators:
 
     def rewarded(self, batch: RolloutBatch) -> tuple[RolloutBatch, IntrinsicRewards]:
         """The batch with low-level rewards in place of the environment's."""
+        self.unit.update(self.config.lambda_e * batch.reward[batch.acts])
         rewards = self.rewards(batch)
         return replace(batch, reward=rewards.total), rewards
 
@@ -122,12 +158,14 @@ class Discriminators:
         """Weights and optimiser."""
         state = {f"team.{name}": t.detach().clone() for name, t in self.team.state_dict().items()}
         state |= {f"individual.{name}": t.detach().clone() for name, t in self.individual.state_dict().items()}
+        state |= {f"unit.{name}": t for name, t in self.unit.state_dict().items()}
         return state | {f"optimizer.{name}": t for name, t in self.optimizer.state_dict().items()}
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Continue from a saved state."""
         self.team.load_state_dict(under(state, "team."))
         self.individual.load_state_dict(under(state, "individual."))
+        self.unit.load_state_dict(under(state, "unit."))
         self.optimizer.load_state_dict(under(state, "optimizer."))
 
 

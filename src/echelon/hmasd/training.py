@@ -5,20 +5,19 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterator, Mapping
-from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import torch
-from torch import Tensor
 
 from echelon.envs.make import make_vector_env
 from echelon.envs.vector import VectorEnv
 from echelon.hmasd.agent import HMASDAgent, find_checkpoint
+from echelon.hmasd.beside import BackgroundEvaluation, Weights
 from echelon.hmasd.board import how_to_open, tensorboard, wanted
 from echelon.hmasd.config import HMASDConfig
-from echelon.hmasd.evaluate import Evaluation, evaluate, evaluate_weights, move_to
+from echelon.hmasd.evaluate import evaluate, move_to
 from echelon.hmasd.export import export_curves
 from echelon.hmasd.learner import UpdateStats
 from echelon.hmasd.options import TrainOptions
@@ -31,11 +30,9 @@ from echelon.runtime.checkpoint import latest, load_checkpoint, save_checkpoint
 from echelon.runtime.executors import NamedExecutor, make_executor
 from echelon.runtime.metrics import MetricsWriter, read_metrics
 from echelon.runtime.rundir import RunDir, open_run, read_config
-from echelon.runtime.seeding import task_seed
 
 logger = logging.getLogger("echelon.hmasd")
 
-Weights = dict[str, Tensor]
 EVALUATION = "evaluation_"  # in a checkpoint, before the step of weights that wait for their evaluation
 
 MAY_CHANGE = (
@@ -128,50 +125,6 @@ def alike(probe: VectorEnv) -> bool:
     return False
 
 
-class BackgroundEvaluation:
-    """Evaluations of copies of the weights, one after the other, beside the training."""
-
-    def __init__(self, options: TrainOptions, metrics: MetricsWriter) -> None:
-        self.options, self.metrics = options, metrics
-        self._executor: NamedExecutor | None = None
-        self._running: list[tuple[int, Future[Evaluation], Weights]] = []
-
-    @property
-    def waiting(self) -> dict[int, Weights]:
-        """Weights whose evaluation is not done, by step."""
-        return {multiple: weights for multiple, _, weights in self._running}
-
-    def start(self, agent: HMASDAgent, multiple: int, weights: Weights | None = None) -> None:
-        """Evaluate the agent as it is now, or with these weights; logged at step `multiple` when it is there."""
-        weights = agent.weights() if weights is None else weights
-        if self._executor is None:
-            self._executor = make_executor(self.options.eval_executor)
-        seed = task_seed(self.options.config.seed, "evaluation", multiple)
-        future = self._executor.submit_named(
-            f"evaluation at {multiple}",
-            evaluate_weights,
-            agent.header(),
-            {name: tensor.numpy() for name, tensor in weights.items()},
-            self.options.eval_episodes,
-            seed,
-            self.options.eval_greedy,
-        )
-        self._running.append((multiple, future, weights))
-
-    def record(self, wait: bool = False) -> None:
-        """Log the evaluations that are done; all of them, if asked to wait."""
-        while self._running and (wait or self._running[0][1].done()):
-            multiple, future, _ = self._running.pop(0)
-            result = future.result()
-            self.metrics.record_all(result.tags(), multiple)
-            logger.info("evaluation at %d: %s", multiple, result)
-
-    def close(self) -> None:
-        """Stop the worker."""
-        if self._executor is not None:
-            self._executor.shutdown()
-
-
 def run(options: TrainOptions) -> int:
     """The command."""
     torch.set_num_threads(1)
@@ -252,10 +205,15 @@ def begin(training: Run, folder: RunDir, options: TrainOptions) -> None:
 
 
 def catch_up(training: Run, folder: RunDir, options: TrainOptions, evaluations: BackgroundEvaluation) -> None:
-    """Evaluations that were lost with the process are done again, with the weights the checkpoint kept for them."""
-    if not folder.resumed or not options.eval_every:
+    """Measure random play, unless the run did; repeat evaluations lost with the process, with the weights kept."""
+    if not options.eval_every:
         return
-    measured = read_metrics(folder.path).get("Eval/MeanReward")
+    known = read_metrics(folder.path)
+    if "Eval/RandomReward" in known:
+        evaluations.level = float(known["Eval/RandomReward"].values[-1])
+    else:
+        evaluations.start_random()
+    measured = known.get("Eval/MeanReward")
     there = set() if measured is None else set(measured.steps.tolist())
     for multiple, weights in training.unmeasured.items():
         if multiple not in there:
