@@ -42,11 +42,13 @@ logger = logging.getLogger("echelon.hmasd")
 class HMASDAgent:
     """Networks for one environment, with skills and memories of the episodes it is playing."""
 
-    def __init__(self, config: HMASDConfig, spec: EnvSpec) -> None:
+    def __init__(self, config: HMASDConfig, spec: EnvSpec, device: str = "cpu") -> None:
         self.config, self.spec = config, spec
         self.sizes = Sizes.of(spec, config)
         self.networks = HMASDNetworks.seeded(self.sizes, task_seed(config.seed, "weights"))
         self.actions = ActionMap(spec)
+        self.device = found_device(device)
+        """Where updates are computed; acting, a few numbers at a time, is quicker on the processor."""
         self._learner: HMASDLearner | None = None
         self._pending: Rollout | None = None
         self._worlds, self._greedy = 0, False
@@ -65,8 +67,23 @@ class HMASDAgent:
     def learner(self) -> HMASDLearner:
         """Optimisers and all; made when first asked for, so that an agent that only plays has none."""
         if self._learner is None:
-            self._learner = HMASDLearner(self.networks, self.config)
+            learning = self.networks
+            if self._is_away:
+                learning = HMASDNetworks.on(self.device, self.sizes)
+                learning.load_state_dict(self.networks.state_dict())
+            self._learner = HMASDLearner(learning, self.config)
         return self._learner
+
+    @property
+    def _is_away(self) -> bool:
+        """Updates happen on another device than acting."""
+        return self.device.type != "cpu"
+
+    def _bring_home(self) -> None:
+        """Act with what was learnt on another device."""
+        if self.learner.networks is not self.networks:
+            learnt = self.learner.networks.state_dict()
+            self.networks.load_state_dict({name: tensor.cpu() for name, tensor in learnt.items()})
 
     @property
     def policy_version(self) -> int:
@@ -174,6 +191,7 @@ class HMASDAgent:
         logger.info("sync update begins: %d samples collected, policy version %d", samples, self.policy_version)
         self.learner.set_lr(self.config.learning_rate(self.samples_learnt))
         stats = self.learner.update(rollout)
+        self._bring_home()
         self._pending = None
         self.samples_learnt += samples
         self.samples_collected_this_round = 0
@@ -188,11 +206,13 @@ class HMASDAgent:
 
     def state_dict(self) -> dict[str, Tensor]:
         """Everything that training changes."""
-        return {**self.learner.state_dict(), "samples_learnt": torch.tensor(self.samples_learnt)}
+        state = {name: tensor.cpu() for name, tensor in self.learner.state_dict().items()}
+        return {**state, "samples_learnt": torch.tensor(self.samples_learnt)}
 
     def load_state_dict(self, state: Mapping[str, Tensor], /) -> None:
         """Continue training from a saved state, bit for bit."""
         self.learner.load_state_dict({name: t for name, t in state.items() if name != "samples_learnt"})
+        self._bring_home()
         self.samples_learnt = int(state["samples_learnt"])
         self._pending, self.samples_collected_this_round = None, 0
 
@@ -371,6 +391,17 @@ class HMASDAgent:
                 if name.startswith(old):
                     found[new + name.removeprefix(old)] = tensor
         self.networks.load_state_dict(found)
+
+
+def found_device(name: str) -> torch.device:
+    """A torch device that this machine has."""
+    try:
+        device = torch.device(name)
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        reason = str(error).splitlines()[0]
+        raise ValueError(f"device {name!r} cannot be used here ({reason}); use cpu, or cuda where it is") from None
+    return device
 
 
 def find_checkpoint(path: Path) -> Path:

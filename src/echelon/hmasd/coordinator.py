@@ -52,7 +52,8 @@ class SkillCoordinator(nn.Module):
         self.decoder = nn.ModuleList(DecoderBlock(width, sizes.heads) for _ in range(sizes.decoder_layers))
         self.team_head, self.agent_head = head(width, sizes.team_skills), head(width, sizes.agent_skills)
         nn.init.normal_(self.start, std=0.5)
-        self._later = later_tokens(sizes.agents + 1)
+        self.register_buffer("_later", later_tokens(sizes.agents + 1), persistent=False)
+        self._later: Tensor
         self._embed = Chain(self.embed_state), Chain(self.embed_observation)
         self._embedded, self._chosen = Chain(nn.GELU(), self.embed_norm), Chain(self.choice_norm)
         self._values = Chain(self.value_state), Chain(self.value_observation)

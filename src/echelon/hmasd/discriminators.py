@@ -53,18 +53,19 @@ class SkillData:
     agent_skill: Tensor  # (K,)
 
     @classmethod
-    def of(cls, batch: RolloutBatch) -> SkillData:
+    def of(cls, batch: RolloutBatch, device: torch.device | str = "cpu") -> SkillData:
         """Next states and observations of a round, without steps in which nobody acted."""
         acts, skills = batch.acts, batch.observation["skills"]  # (T, B, n), (T, B, n + 1)
         any_acts = acts.any(-1)
         teams = np.broadcast_to(skills[:, :, :1], acts.shape)
-        return cls(
-            torch.from_numpy(batch.extra["next_state"][any_acts]),
-            torch.from_numpy(skills[:, :, 0][any_acts]),
-            torch.from_numpy(batch.extra["next_observation"][acts]),
-            torch.from_numpy(teams[acts]),
-            torch.from_numpy(skills[:, :, 1:][acts]),
+        arrays = (
+            batch.extra["next_state"][any_acts],
+            skills[:, :, 0][any_acts],
+            batch.extra["next_observation"][acts],
+            teams[acts],
+            skills[:, :, 1:][acts],
         )
+        return cls(*(torch.from_numpy(array).to(device) for array in arrays))
 
 
 UNIT_DECAY, LEAST_UNIT = 0.99, 0.01
@@ -107,14 +108,16 @@ class Discriminators:
         self.team, self.individual, self.config = team, individual, config
         self.optimizer = JointAdam([*team.parameters(), *individual.parameters()], config.lr)
         self.unit = RewardUnit()
+        self.device = self.optimizer.joint.device
 
     @torch.inference_mode()
     def rewards(self, batch: RolloutBatch) -> IntrinsicRewards:
         """Low-level rewards of a round, with the discriminators as they are now: those it was collected under."""
-        config, data = self.config, SkillData.of(batch)
+        config, data = self.config, SkillData.of(batch, self.device)
         acts = batch.acts
-        team = self.team(data.state).gather(1, data.team_skill[:, None])[:, 0].numpy()
-        own = self.individual(data.observation, data.its_team_skill).gather(1, data.agent_skill[:, None])[:, 0].numpy()
+        team = self.team(data.state).gather(1, data.team_skill[:, None])[:, 0].cpu().numpy()
+        guessed = self.individual(data.observation, data.its_team_skill)
+        own = guessed.gather(1, data.agent_skill[:, None])[:, 0].cpu().numpy()
         if config.skill_baseline:
             team, own = team - uniform_log(config.team_skills), own - uniform_log(config.agent_skills)
         unit = self.unit.value if config.relative_intrinsic else 1.0
@@ -136,7 +139,7 @@ class Discriminators:
     @torch.inference_mode()
     def update(self, batch: RolloutBatch) -> DiscriminatorStats:
         """Learn from this round alone: a longer memory would hold skills that mean something else by now."""
-        data = SkillData.of(batch)
+        data = SkillData.of(batch, self.device)
         seen = self.individual.joined(data.observation, data.its_team_skill)
         first: DiscriminatorStats | None = None
         parts = ((self.team.logits, data.state, data.team_skill), (self.individual.logits, seen, data.agent_skill))

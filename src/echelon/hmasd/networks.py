@@ -109,7 +109,9 @@ class SkillDiscoverer(nn.Module):
         values = sizes.agents if sizes.critic_sees_skills else 1
         self.critic = Trunk(sizes.state, seen, sizes.hidden, values, sizes.recurrent)
         offset = [0] + [sizes.team_skills + i * sizes.agent_skills for i in range(sizes.agents)]
-        self._offset = torch.tensor(offset if sizes.critic_sees_skills else offset[:1])  # (1,) or (n + 1,)
+        known = torch.tensor(offset if sizes.critic_sees_skills else offset[:1])  # (1,) or (n + 1,)
+        self.register_buffer("_offset", known, persistent=False)
+        self._offset: Tensor
 
     def evaluate(self, chunks: Chunks) -> Evaluation:
         """Score stored actions in sequence from the stored memories; a unit is an agent."""
@@ -256,6 +258,12 @@ class HMASDNetworks(nn.Module):
         self.coordinator = SkillCoordinator(sizes) if sizes.skilled else None
         self.team = TeamDiscriminator(sizes) if sizes.skilled else None
         self.individual = IndividualDiscriminator(sizes) if sizes.skilled else None
+
+    @classmethod
+    def on(cls, device: torch.device, sizes: Sizes) -> HMASDNetworks:
+        """Networks made on a device, to load weights into; moving them would part layers from their chains."""
+        with device:
+            return cls.seeded(sizes, 0)
 
     @classmethod
     def seeded(cls, sizes: Sizes, seed: int) -> HMASDNetworks:

@@ -48,6 +48,8 @@ class TrainOptions:
     """delete all but the newest so many"""
     executor: str = "serial"
     """where rounds are collected: serial, loky:2, dask, dask:tcp://host:8786; needs --collectors of 2 or more"""
+    device: str = "cpu"
+    """torch device of the updates, such as cuda; collecting stays on the processor"""
     env_workers: int | None = None
     """processes of a third-party environment; not given: one a core"""
     tensorboard: Flag = False

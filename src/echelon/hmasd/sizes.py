@@ -67,8 +67,8 @@ class Sizes:
         """Observations (..., n, F), each with the one-hot number of its agent behind it, if agents have one."""
         if not self.ids:
             return observation
-        ids = torch.eye(self.ids, dtype=observation.dtype).expand(*observation.shape[:-1], self.ids)
-        return torch.cat([observation, ids], -1)
+        ids = torch.eye(self.ids, dtype=observation.dtype, device=observation.device)
+        return torch.cat([observation, ids.expand(*observation.shape[:-1], self.ids)], -1)
 
     def check_same(self, saved: Sizes, source: str) -> None:
         """Refuse weights of other shapes, and say what differs."""

@@ -41,6 +41,7 @@ MAY_CHANGE = (
     "keep_checkpoints",
     "executor",
     "env_workers",
+    "device",
     "eval_every",
     "eval_episodes",
     "eval_greedy",
@@ -60,7 +61,7 @@ class Run:
         with probe:
             if config.agent_ids is None:
                 config = replace(config, agent_ids=alike(probe))
-            self.agent = HMASDAgent(config, probe.spec)
+            self.agent = HMASDAgent(config, probe.spec, options.device)
         agent = self.agent
         self.worlds: LocalShares | RemoteShares
         if executor is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -33,6 +34,13 @@ class Chunks:
     def __len__(self) -> int:
         """M."""
         return int(self.reset.shape[1])
+
+    def to(self, device: torch.device) -> Chunks:
+        """The same on another device."""
+        moved: dict[str, Any] = {}
+        for name, part in vars(self).items():
+            moved[name] = part.to(device) if isinstance(part, Tensor) else {k: t.to(device) for k, t in part.items()}
+        return Chunks(**moved)
 
     def select(self, index: Tensor) -> Chunks:
         """The pieces at `index`."""

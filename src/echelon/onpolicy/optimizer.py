@@ -60,7 +60,9 @@ class JointAdam:
         if [p.data_ptr() for p in self.parameters] != self._places:
             raise ValueError("parameters were moved (by .to(), .double(), ...) after their optimiser was made")
         if not self._saved:
-            self._saved = {name: torch.zeros_like(self.joint) for name in MOMENTS} | {"step": torch.tensor(0.0)}
+            self._saved = {name: torch.zeros_like(self.joint) for name in MOMENTS} | {
+                "step": self.joint.new_zeros((), dtype=torch.float32)
+            }
         adamw(  # the function inside torch.optim.AdamW, whose hooks and groups cost as much again
             [self.joint],
             [gradient],
@@ -102,7 +104,8 @@ class JointAdam:
         moments = {
             name: torch.cat([state[f"{i}.{name}"].reshape(-1) for i in range(len(self.parameters))]) for name in MOMENTS
         }
-        self._saved = {"step": state["0.step"].clone(), **moments}
+        self._saved = {name: t.to(self.joint.device) for name, t in moments.items()}
+        self._saved["step"] = state["0.step"].clone().to(self.joint.device)
 
     def _views(self, joint: Tensor) -> list[Tensor]:
         return [piece.view(p.shape) for piece, p in zip(torch.split(joint, self._sizes), self.parameters, strict=True)]
