@@ -17,6 +17,7 @@ from echelon.runtime.seeding import task_seed
 logger = logging.getLogger("echelon.hmasd")
 
 Weights = dict[str, Tensor]
+RANDOM_EPISODES = 32
 PATIENCE = 10
 """evaluations in a row below random play after which the log says so"""
 
@@ -41,7 +42,7 @@ class BackgroundEvaluation:
         config = self.options.config
         seed = task_seed(config.seed, "evaluation", "random play")
         self._random = self._workers().submit_named(
-            "random play", random_play, config.to_json(), self.options.eval_episodes, seed
+            "random play", random_play, config.to_json(), max(self.options.eval_episodes, RANDOM_EPISODES), seed
         )
 
     def start(self, agent: HMASDAgent, multiple: int, weights: Weights | None = None) -> None:
