@@ -217,7 +217,7 @@ def test_curves_are_exported_as_csv_and_json(tmp_path: Path) -> None:
     ("arguments", "message"),
     [
         (
-            "--env uav1 --samples-per-update 1000",
+            "--preset uav1-as-given --samples-per-update 1000",
             "samples_per_update=1000 is not a multiple of envs=32; use 992 or 1024",
         ),
         ("--env uav9", "unknown environment 'uav9'"),
