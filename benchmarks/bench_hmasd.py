@@ -37,7 +37,7 @@ EPISODES = WORLDS * 100
 
 def cases() -> dict[str, HMASDConfig]:
     """What is measured: the presets at the documents' round size."""
-    uav1, uav2 = PRESETS["uav1"].config, PRESETS["uav2"].config
+    uav1, uav2 = PRESETS["uav1-as-given"].config, PRESETS["uav2-as-given"].config
     room = replace(PRESETS["alice_and_bob"].config, envs=WORLDS, samples_per_update=STEPS)
     gru = replace(room, recurrent=True, recurrent_chunk=8)
     return {

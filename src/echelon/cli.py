@@ -189,6 +189,7 @@ def search_here() -> None:
 def set_up_logging(quiet: bool) -> None:
     handler = logging.StreamHandler(sys.stdout)
     handler.setFormatter(logging.Formatter("%(message)s"))
+    handler.setLevel(logging.ERROR if quiet else logging.NOTSET)  # a run's log.txt may lower the logger's own level
     logger = logging.getLogger("echelon")
     logger.handlers = [handler]
     logger.propagate = False

@@ -7,8 +7,10 @@ import time
 from typing import Any
 
 import numpy as np
-from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete, Sequence, Space
+from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete, Sequence, Space, Text
+from mpe2 import simple_spread_v3
 from pettingzoo import ParallelEnv
+from pettingzoo.classic import tictactoe_v3
 
 
 class Counter(ParallelEnv):  # type: ignore[misc]
@@ -111,6 +113,18 @@ class Shaped(Counter):
         return super().step(dict.fromkeys(actions, 0))
 
 
+class LateMask(Counter):
+    """An action mask from the first step on, none at reset."""
+
+    def step(self, actions: dict[str, int]) -> tuple[dict[str, Any], ...]:
+        *others, infos = super().step(actions)
+        return *others, {a: {"action_mask": np.ones(3)} for a in infos}
+
+
+def late_mask() -> LateMask:
+    return LateMask()
+
+
 def counter(**kwargs: Any) -> Counter:
     return Counter(**kwargs)
 
@@ -153,7 +167,19 @@ def unbounded() -> Shaped:
 
 
 def many_choices() -> Shaped:
-    return Shaped({"a": Box(0, 1, (2,), np.float32)}, {"a": MultiDiscrete([2, 3])})
+    return Shaped({"a": Box(0, 1, (2,), np.float32)}, {"a": MultiDiscrete([9] * 4)})
+
+
+def spoken() -> Shaped:
+    return Shaped({"a": Box(0, 1, (2,), np.float32)}, {"a": Text(4)})
+
+
+def in_turns() -> Any:
+    return tictactoe_v3.env()
+
+
+def one_after_the_other() -> Any:
+    return simple_spread_v3.env(max_cycles=5)
 
 
 def not_an_env() -> int:

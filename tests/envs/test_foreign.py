@@ -1,6 +1,7 @@
 """Third-party environments of all shapes behind fixed arrays, in this process."""
 
 import logging
+from typing import Any
 
 import numpy as np
 import pytest
@@ -8,8 +9,9 @@ import pytest
 from echelon.envs.blocks import EnvCrashedError
 from echelon.envs.foreign import EnvSetupError, ForeignWorld
 from echelon.envs.foreign_vector import SerialVectorEnv
+from echelon.envs.make import make_vector_env
 from echelon.envs.random_streams import episode_seed
-from echelon.envs.vector import BoxActions, DiscreteActions
+from echelon.envs.vector import BoxActions, DiscreteActions, VectorEnv
 
 
 def test_agents_that_die_and_appear() -> None:
@@ -30,7 +32,7 @@ def test_agents_that_die_and_appear() -> None:
     assert history[4].alive.tolist() == [[True, True, False]]  # the next episode has begun
     assert history[1].agent_reward.tolist() == [[2, 2, 0]]
     assert history[2].agent_reward.tolist() == [[2, 0, 0]]
-    assert history[2].reward[0] == pytest.approx(2 / 3)
+    assert [s.reward[0] for s in history] == [2] * 5  # all share it, however many they are
     assert history[3].final_observation[0, 1].tolist() == [0, 0]  # the dead see nothing
     given = env._block.worlds[0].env.given
     assert [sorted(g) for g in given] == [[0, 1], [0, 1], [0], [0, 2], [0, 2]]
@@ -45,13 +47,13 @@ def test_team_reward_may_be_the_sum() -> None:
 
 def test_masks_inside_observations() -> None:
     world = ForeignWorld("odd_envs:masked", {})
-    assert world.obs_dims == (4,)
+    assert world.spec.obs_dims == (4,)
     for seed in range(20):
         view = world.reset(seed)
         assert view.action_mask is not None
         assert (view.observation >= 5).all()
         assert view.action_mask.any()
-    assert isinstance(world.actions, DiscreteActions)
+    assert isinstance(world.spec.actions, DiscreteActions)
 
 
 def test_pictures_are_flattened_and_scaled_or_refused() -> None:
@@ -81,8 +83,10 @@ def test_continuous_actions_of_differing_shapes() -> None:
 @pytest.mark.parametrize(
     ("factory", "message"),
     [
-        ("odd_envs:mixed", "Discrete for all agents or Box for all; they are a: Discrete"),
-        ("odd_envs:many_choices", "Discrete for all agents or Box for all; they are a: MultiDiscrete"),
+        ("odd_envs:mixed", "discrete for all agents or Box for all; they are a: Discrete"),
+        ("odd_envs:many_choices", "= 6561 combinations; at most 4096 are taken"),
+        ("odd_envs:spoken", "a acts by Text"),
+        ("odd_envs:in_turns", "AEC environment whose agents act in turns and cannot act at once; use a ParallelEnv"),
         ("odd_envs:unbounded", "must be finite and low < high"),
         ("odd_envs:endless", "no fixed width"),
         ("odd_envs:not_an_env", "failed: AttributeError"),
@@ -164,13 +168,37 @@ def test_crashes_while_resetting_count_too(caplog: pytest.LogCaptureFixture) -> 
         SerialVectorEnv("odd_envs:counter", 1, [50], kwargs={"trouble": "bad reset"}).reset()
 
 
-def test_a_saved_state_of_an_unrepeatable_environment_is_refused() -> None:
-    env = SerialVectorEnv("odd_envs:counter", 4, kwargs={"trouble": "noise", "length": 50})
-    env.reset()
-    for _ in range(3):
-        env.step(np.zeros((4, 2), dtype=int))
-    with pytest.raises(RuntimeError, match="does not repeat itself and cannot be resumed exactly"):
-        env.load_state_dict(env.state_dict())
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("trouble", ["noise", "raise", "exit"])
+def test_a_world_that_cannot_be_replayed_begins_a_new_episode(
+    trouble: str, workers: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    if trouble == "exit" and not workers:
+        return  # it would end this process
+
+    def make(**kwargs: Any) -> VectorEnv:
+        return make_vector_env("odd_envs:counter", 3, [5, 6, 7], workers=workers, **kwargs)
+
+    with make(length=9) as env, make(length=9, trouble=trouble, bad_seeds=[6], bad_step=2) as other:
+        env.reset()
+        for _ in range(4):
+            env.step(np.ones((3, 2), dtype=int))
+        with caplog.at_level(logging.WARNING):
+            seen = other.load_state_dict(env.state_dict())
+        assert other.renewed is not None
+        renewed = other.renewed.tolist()
+        if trouble == "noise":
+            assert sum(renewed) >= 1  # a world whose noise happens to be 0 goes on
+        elif trouble == "raise":
+            assert renewed == [False, True, False]
+        else:
+            assert renewed[1]  # and those that lived in the process that died
+        assert seen.observation[:, 0, 1].tolist() == [0 if new else 4 for new in renewed]  # the clock of each world
+        assert "new episodes begin there" in caplog.text
+        step = other.step(np.ones((3, 2), dtype=int))
+        assert step.info["episode_length"].tolist() == [1 if new else 5 for new in renewed]
+        assert step.info["episode_return"].tolist() == [1 if new else 5 for new in renewed]
+        other.load_state_dict(other.state_dict())  # and can be saved from there
 
 
 def test_only_the_running_episodes_are_kept() -> None:
@@ -179,3 +207,19 @@ def test_only_the_running_episodes_are_kept() -> None:
     for _ in range(100):
         env.step(np.zeros((2, 2), dtype=int))
     assert len(env.state_dict()["history"]) == 100 % 7
+
+
+def test_an_environment_of_turns_is_wrapped_where_it_can_be() -> None:
+    env = SerialVectorEnv("odd_envs:one_after_the_other", 1)
+    env.reset()
+    steps = [env.step(np.zeros((1, 3), dtype=int)) for _ in range(5)]
+    assert [bool(s.truncated[0]) for s in steps] == [False] * 4 + [True]
+
+
+def test_a_mask_that_comes_late_is_told() -> None:
+    env = SerialVectorEnv("odd_envs:late_mask", 1)
+    env.reset()
+    for _ in range(2):
+        env.step(np.zeros((1, 2), dtype=int))
+    with pytest.raises(EnvCrashedError, match=r"has an action mask now but had none at reset\(\)"):
+        env.step(np.zeros((1, 2), dtype=int))

@@ -102,7 +102,7 @@ def test_three_deaths_in_a_row_end_the_run_and_clean_up() -> None:
 
 
 def test_set_up_errors_come_back_as_one_message() -> None:
-    with pytest.raises(EnvSetupError, match="Discrete for all agents or Box for all"):
+    with pytest.raises(EnvSetupError, match="discrete for all agents or Box for all"):
         WorkerVectorEnv("odd_envs:mixed", 2)
     with pytest.raises(ValueError, match=r"workers=3 must be 1 .. num_envs=2"):
         WorkerVectorEnv("odd_envs:counter", 2, workers=3)

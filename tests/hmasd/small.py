@@ -29,6 +29,9 @@ SMALL = HMASDConfig(
     lr=1e-3,
     epochs=2,
     discriminator_epochs=2,
+    lambda_team=0.1,
+    lambda_agent=0.5,
+    relative_intrinsic=False,
 )
 SKY = replace(SMALL, env="uav2", env_options=("max_steps=13", "num_users=6", "num_uavs=3"))
 

@@ -121,6 +121,17 @@ def test_a_greedy_agent_does_not_depend_on_the_seed_and_a_drawing_one_does() -> 
     assert (played[True, 1] == played[True, 1][0]).all()  # all worlds see the same
 
 
+def test_episodes_without_a_seed_have_noise_of_their_own() -> None:
+    agent, _ = make()
+    seen = np.zeros((64, 2, 6), np.float32)
+    played = []
+    for seed in (5, None, 5):
+        agent.reset(64, seed)
+        played.append(agent.act(seen))
+    np.testing.assert_array_equal(played[0], played[2])
+    assert (played[0] != played[1]).any()
+
+
 def test_wrong_shapes_and_agents_are_named() -> None:
     agent, _ = make()
     agent.reset(2)

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import nn
 
-from echelon.hmasd.discriminators import Discriminators, SkillData, _guesses, _learn
+from echelon.hmasd.discriminators import Discriminators, RewardUnit, SkillData, _guesses, _learn
 from echelon.hmasd.rollout import DISCOVERER
 from echelon.onpolicy.batch import RolloutBatch
 from echelon.onpolicy.chain import Chain
@@ -29,7 +29,7 @@ def with_round(**changes: Any) -> tuple[Discriminators, RolloutBatch]:
 
 
 def test_the_reward_of_each_agent_is_the_weighted_sum_on_the_next_state_and_observation() -> None:
-    both, batch = with_round(lambda_e=2.0, lambda_team=0.3, lambda_agent=0.7)
+    both, batch = with_round(lambda_e=2.0, lambda_team=0.3, lambda_agent=0.7, skill_baseline=False)
     batch.reward[5, 1] = 1.5
     rewards = both.rewards(batch)
     for t, b, i in ((5, 1, 0), (5, 1, 1), (16, 2, 1), (19, 3, 0)):
@@ -56,10 +56,50 @@ def test_a_blind_guess_earns_nothing_with_the_baseline_and_pays_without() -> Non
         assert_equal_but_for_rounding(both.rewards(batch).total, expected)
 
 
-def test_agents_that_do_not_act_earn_nothing_and_teach_nothing() -> None:
+def test_an_agent_that_is_gone_earns_what_the_team_earns_and_teaches_nothing() -> None:
     both, batch = with_round()
     batch.alive[:, 2, 1] = False
-    batch.alive[:, 3] = False
+    batch.reward[:, 2] = 1.5
+    batch.extra["next_observation"][:, 2, 1] = np.nan
+    total = both.rewards(batch).total
+    skills, state = (torch.from_numpy(x[:, 2]) for x in (batch.observation["skills"], batch.extra["next_state"]))
+    with torch.no_grad():
+        team = both.team(state).gather(1, skills[:, :1])[:, 0].numpy() + math.log(2)
+    np.testing.assert_allclose(total[:, 2, 1], 1.5 + 0.1 * team, atol=1e-5)
+    assert len(SkillData.of(batch).observation) == 140
+
+
+def test_weights_are_shares_of_what_the_environment_pays() -> None:
+    """Rewards a hundred times as large, or weighted so: the bonus grows with them; it never vanishes."""
+    bonus = {}
+    for scale in (0.0, 1.0, 100.0):
+        both, batch = with_round(relative_intrinsic=True, lambda_e=2.0)
+        batch.reward[:] = np.where(np.arange(20) % 2, scale, -scale)[:, None, None]
+        rewarded, parts = both.rewarded(batch)
+        bonus[scale] = rewarded.reward - 2.0 * batch.reward
+        assert both.unit.value == pytest.approx(max(2.0 * scale, 0.01))
+        assert abs(parts.environment) < 1e-4
+    np.testing.assert_allclose(bonus[100.0], 100 * bonus[1.0], rtol=1e-2, atol=1e-3)
+    np.testing.assert_allclose(bonus[0.0], 0.005 * bonus[1.0], rtol=1e-2, atol=1e-5)
+    assert np.abs(bonus[0.0]).max() > 0
+
+
+def test_the_unit_is_a_mean_over_rounds() -> None:
+    unit = RewardUnit()
+    assert unit.value == 1.0
+    for mean in (1.0, 3.0):
+        unit.update(np.array([mean, -mean]))
+    assert unit.value == pytest.approx((0.99 * 1.0 + 3.0) / 1.99)
+    again = RewardUnit()
+    again.load_state_dict(unit.state_dict())
+    assert again.value == unit.value
+
+
+def test_where_a_return_is_over_nothing_is_earned_or_taught() -> None:
+    both, batch = with_round()
+    for flags in (batch.alive, batch.earns):
+        flags[:, 2, 1] = False
+        flags[:, 3] = False
     batch.extra["next_observation"][:, 2, 1] = np.nan
     batch.extra["next_state"][:, 3] = np.nan
     rewards = both.rewards(batch)

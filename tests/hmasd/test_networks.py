@@ -46,7 +46,7 @@ def high_chunks(state: Tensor, observation: Tensor, skills: Tensor) -> Chunks:
     blank = torch.zeros(1, *skills.shape)
     return Chunks(
         {"state": state[None], "observation": observation[None]}, {"skills": skills[None]}, {}, {},
-        torch.zeros(1, len(state), dtype=torch.bool), blank, blank, blank, blank, blank.bool(),
+        torch.zeros(1, len(state), dtype=torch.bool), blank, blank, blank, blank, blank.bool(), blank.bool(),
     )  # fmt: skip
 
 
@@ -292,6 +292,7 @@ def test_the_discoverers_written_gradient_is_that_of_finite_differences(
         advantage=none,
         target=none,
         acts=none.bool(),
+        earns=none.bool(),
     )
     _finite_differences(net, chunks)
 

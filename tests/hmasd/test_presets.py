@@ -31,12 +31,25 @@ def test_the_tuned_preset_is_the_one_the_results_were_made_with() -> None:
 
 
 @pytest.mark.parametrize("name", ["uav1", "uav2", "uav2-relay"])
+def test_the_default_is_the_users_skills_with_intrinsic_rewards_in_proportion(name: str) -> None:
+    given, default = (PRESETS[preset].config for preset in (f"{name}-as-given", name))
+    assert default.env == given.env
+    for field in ("k", "team_skills", "agent_skills", "lambda_e", "hidden"):
+        assert getattr(default, field) == getattr(given, field)
+    assert default.skill_baseline
+    assert default.relative_intrinsic
+    assert default.environment_options() == {"max_steps": 200}  # the observation as specified
+
+
+@pytest.mark.parametrize("name", ["uav1-as-given", "uav2-as-given", "uav2-relay-as-given"])
 def test_the_uav_presets_are_the_users_configuration(name: str) -> None:
     options = PRESETS[name]
     c = options.config
     assert (c.lr, c.k, c.team_skills, c.agent_skills) == (1e-4, 10, 3, 3)
     assert (c.lambda_h, c.lambda_l, c.lambda_e, c.lambda_team, c.lambda_agent) == (0.001, 0.01, 1.0, 0.1, 0.5)
     assert (c.encoder_layers, c.decoder_layers, c.heads, c.max_grad_norm) == (3, 3, 8, 0.5)
+    assert not c.skill_baseline
+    assert not c.relative_intrinsic
     assert (c.total_steps, c.envs, c.samples_per_update) == (4_000_000, 32, 1024)
     assert (options.eval_every, options.eval_episodes) == (160_000, 4)
 
@@ -64,6 +77,7 @@ def test_defaults_follow_the_arguments() -> None:
     assert train_defaults(["--env", "some.module:factory"]).config.env == "some.module:factory"
     assert train_defaults(["--preset", "uav2-relay-tuned"]).config.env == "uav2-relay"
     assert train_defaults([]).preset == "uav1"
+    assert train_defaults(["--env", "mpe2.simple_spread_v3:parallel_env"]).preset == "spread"
 
 
 def test_a_wrong_preset_is_one_clear_message() -> None:

@@ -123,17 +123,57 @@ def test_low_level_truncation_bootstraps_from_the_true_last_state() -> None:
     np.testing.assert_allclose(low.next_value[:16], low.value[1:17])
 
 
-def test_termination_is_not_bootstrapped() -> None:
-    config = small(env="tests.envs.odd_envs:mortal", env_options=(), envs=2, samples_per_update=24)
-    _, collector = make(config)
+MORTAL = small(env="tests.envs.odd_envs:mortal", env_options=(), envs=2, samples_per_update=24)
+"""Agent 1 dies in step 2, agent 2 is born in step 3, all terminate in step 5; every step pays 2."""
+
+
+def test_the_return_of_the_dead_goes_on_with_the_episode_and_ends_with_it() -> None:
+    agent, collector = make(MORTAL)
     rollout = collector.collect(0, 24)
-    low = rollout[DISCOVERER]
-    ended = low.terminated.all(-1) & low.alive.any(-1)
-    assert ended.any()
-    died = (low.terminated & low.alive).sum()
-    assert died > ended.sum()  # agents that die in an episode that goes on are terminated alone
+    low, high = rollout[DISCOVERER], rollout[COORDINATOR]
+    assert low.alive[:5, 0].tolist() == [[1, 1, 0], [1, 1, 0], [1, 0, 0], [1, 0, 1], [1, 0, 1]]
+    for batch in (low, high):
+        assert batch.earning[batch.valid].all()
+        np.testing.assert_array_equal(batch.terminated, batch.done)
+        assert (batch.terminated.all(-1) == batch.terminated.any(-1)).all()
+        assert (batch.next_value[batch.terminated] == 0).all()
+    assert low.terminated[:, 0, 0].nonzero()[0].tolist() == [4, 9]
+    assert (low.reward == 2).all()
+    learner = agent.learner.levels.levels[DISCOVERER]
+    _, target = learner.advantages(low)
+    np.testing.assert_allclose(target[4], 2.0, rtol=1e-6)  # of the dead, too: the last step pays 2
+    assert agent.learner.update(rollout).discoverer.ratio_error < 1e-4
+
+
+def test_with_the_other_reading_the_return_ends_with_the_agent() -> None:
+    agent, collector = make(MORTAL)
+    collector.death_ends_return = True
+    rollout = collector.collect(0, 24)
+    low, high = rollout[DISCOVERER], rollout[COORDINATOR]
+    np.testing.assert_array_equal(low.earns, low.alive)
+    assert low.terminated[:5, 0].tolist() == [[0, 0, 0], [0, 1, 0], [0, 0, 0], [0, 0, 0], [1, 1, 1]]
     assert (low.next_value[low.terminated] == 0).all()
-    assert (~low.alive).any()
+    assert high.alive[0, 0].tolist() == [True, True, True, False]
+    assert high.terminated[0, 0].all()
+    agent.learner.update(rollout)
+
+
+@pytest.mark.parametrize("death_ends_return", [False, True])
+def test_an_agent_cut_alone_is_bootstrapped_alone(death_ends_return: bool) -> None:
+    """Agent b leaves after step 3 of 10; k = 5."""
+    config = small(env="tests.envs.learnable:lone_cut", env_options=(), envs=2, samples_per_update=24, recurrent=False)
+    agent, collector = make(config)
+    collector.death_ends_return = death_ends_return
+    rollout = collector.collect(0, 24)
+    low, high = rollout[DISCOVERER], rollout[COORDINATOR]
+    assert not low.terminated.any()
+    assert low.done[:4, 0].tolist() == [[0, 0], [0, 0], [0, 1], [0, 0]]
+    state, skills = (torch.from_numpy(x) for x in (low.extra["next_state"][2], low.observation["skills"][2]))
+    memory = agent.networks.discoverer.initial_memory(2)["critic"]
+    np.testing.assert_allclose(low.next_value[2], agent.networks.discoverer.value(state, skills, memory), atol=1e-6)
+    assert high.done[0, 0].tolist() == [False, False, death_ends_return]
+    assert not (high.terminated & high.earning).any()
+    agent.learner.update(rollout)
 
 
 def test_next_observations_are_of_the_same_episode() -> None:

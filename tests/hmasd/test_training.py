@@ -20,7 +20,7 @@ import torch
 
 from echelon.cli import main
 from echelon.hmasd.agent import HMASDAgent
-from echelon.hmasd.board import free_port
+from echelon.hmasd.board import free_port, wanted
 from echelon.hmasd.export import export_curves
 from echelon.hmasd.options import ExportOptions, TrainOptions
 from echelon.hmasd.presets import preset
@@ -103,6 +103,7 @@ def test_the_written_tags_are_those_the_documentation_explains(tmp_path: Path) -
     run(options(tmp_path / "run", eval_every=200))
     written = {re.sub(r"_\d+_", "_<i>_", name) for name in read_metrics(tmp_path / "run")}
     documented = set(re.findall(r"^\| `([^`]+)` \|", METRICS.read_text(), re.MULTILINE))
+    documented -= {"Training/Info/<name>", "Eval/Info/<name>"}  # of worlds that tell more than success
     assert written == documented
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
@@ -165,6 +166,24 @@ def test_going_on_from_a_checkpoint_in_a_new_directory(tmp_path: Path) -> None:
         run(options(tmp_path / "third", model_path=start, config=small(hidden=32)))
 
 
+def test_zombies_stopped_and_continued_keep_weights_and_counters(tmp_path: Path) -> None:
+    """Knights, archers and zombies does not repeat itself: episodes that ran begin anew, everything else goes on."""
+    zombies = small(
+        env="pettingzoo.butterfly.knights_archers_zombies_v11:parallel_env", env_options=("team_reward=sum",),
+        envs=2, samples_per_update=600, total_steps=600, epochs=1, hidden=8,
+    )  # fmt: skip
+    run(options(tmp_path, config=zombies))
+    before = final(tmp_path)
+    run(options(tmp_path, config=replace(zombies, total_steps=1200), env_workers=1))
+    assert "new episodes begin there" in (tmp_path / "log.txt").read_text()
+    state = load_checkpoint(tmp_path / "checkpoints" / "hmasd_sync_final").state
+    assert (state["env_steps"], state["rounds"]) == (1200, 2)
+    assert read_metrics(tmp_path)["Sync/PolicyVersion"].values.tolist() == [1, 2]
+    weights = [name for name in before if ".policy." in name]
+    moved = [float((final(tmp_path)[name] - before[name]).abs().max()) for name in weights]
+    assert 0 < max(moved) < 0.01  # they went on from where they were
+
+
 def test_other_worlds_keep_the_policy_and_start_new_episodes(tmp_path: Path) -> None:
     run(options(tmp_path / "first", config=small(total_steps=160)))
     run(options(tmp_path / "second", model_path=tmp_path / "first", config=small(envs=8, total_steps=240)))
@@ -198,7 +217,7 @@ def test_curves_are_exported_as_csv_and_json(tmp_path: Path) -> None:
     ("arguments", "message"),
     [
         (
-            "--env uav1 --samples-per-update 1000",
+            "--preset uav1-as-given --samples-per-update 1000",
             "samples_per_update=1000 is not a multiple of envs=32; use 992 or 1024",
         ),
         ("--env uav9", "unknown environment 'uav9'"),
@@ -260,7 +279,9 @@ def test_evaluate_and_render_from_the_command_line(tmp_path: Path, capsys: pytes
     evaluated = ["--eval-only", "--model-path", str(tmp_path), "--eval-episodes", "2"]
     assert main(["hmasd", "train", "--env", "alice_and_bob", *evaluated]) == 0
     assert "2 episodes" in capsys.readouterr().out
-    assert HMASDAgent.load(tmp_path / "checkpoints" / "hmasd_sync_final").config == small(total_steps=80)
+    assert HMASDAgent.load(tmp_path / "checkpoints" / "hmasd_sync_final").config == small(
+        total_steps=80, agent_ids=False
+    )
 
 
 def test_it_finds_the_known_optimum_of_a_toy(tmp_path: Path) -> None:
@@ -279,19 +300,50 @@ def test_it_finds_the_known_optimum_of_a_toy(tmp_path: Path) -> None:
 def test_without_skills_only_their_tags_are_missing(tmp_path: Path) -> None:
     run(options(tmp_path, config=small(algorithm="mappo", total_steps=160), eval_every=160))
     rows = re.findall(r"^\| `([^`]+)` \| (.*)", METRICS.read_text(), re.MULTILINE)
-    expected = {name for name, meaning in rows if not meaning.startswith("*skills*")}
+    expected = {name for name, meaning in rows if not meaning.startswith("*skills*") and "<name>" not in name}
     assert set(read_metrics(tmp_path)) == expected
 
 
-def test_an_evaluation_lost_with_the_process_is_done_again(tmp_path: Path) -> None:
-    run(options(tmp_path, config=small(total_steps=160), eval_every=160))
-    file = tmp_path / "metrics.jsonl"
-    lines = file.read_text().splitlines(keepends=True)
-    kept = [line for line in lines if "Eval/" not in line]
-    assert len(kept) < len(lines)
-    file.write_text("".join(kept))
-    run(options(tmp_path, config=small(total_steps=320), eval_every=160))
-    assert sorted(read_metrics(tmp_path)["Eval/MeanReward"].steps.tolist()) == [160, 320]
+def test_a_checkpoint_does_not_wait_for_evaluations_and_none_is_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Stopped in the round after a checkpoint, before the evaluation that began with it was written down."""
+    every = {"eval_every": 160, "checkpoint_every": 160}
+    run(options(tmp_path / "whole", **every))
+
+    def stop(training: Any, done: Any, rate: float) -> None:
+        if done.index == 2:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("echelon.hmasd.training.progress", stop)
+        with pytest.raises(KeyboardInterrupt):
+            run(options(tmp_path / "stopped", **every))
+    saved = load_checkpoint(tmp_path / "stopped" / "checkpoints" / "hmasd_sync_160")
+    assert "evaluation_160" in saved.tensors  # it was saved before the result was there
+    assert "Eval/MeanReward" not in read_metrics(tmp_path / "stopped")
+    run(options(tmp_path / "stopped", **every))
+    found = [read_metrics(tmp_path / name) for name in ("whole", "stopped")]
+    for name in (tag for tag in found[0] if tag.startswith("Eval/") and tag != "Eval/RandomReward"):
+        assert found[1][name].steps.tolist() == found[0][name].steps.tolist() == [160, 320]
+        np.testing.assert_array_equal(found[1][name].values, found[0][name].values)
+    assert different(final(tmp_path / "whole"), final(tmp_path / "stopped")) == []
+
+
+@pytest.mark.parametrize(
+    ("asked", "refused", "terminal", "expected"),
+    [(False, False, True, True), (False, True, True, False), (False, False, False, False), (True, False, False, True)],
+)
+def test_tensorboard_starts_by_itself_in_a_terminal(
+    asked: bool, refused: bool, terminal: bool, expected: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: terminal)
+    assert wanted(asked, refused) == expected
+
+
+def test_the_log_says_how_to_open_the_curves_afterwards(tmp_path: Path) -> None:
+    run(options(tmp_path, config=small(total_steps=80)))
+    assert f"curves: tensorboard --logdir {tmp_path / 'tb'}" in (tmp_path / "log.txt").read_text()
 
 
 def test_a_taken_port_gives_the_next_free_one() -> None:

@@ -53,7 +53,14 @@ def test_a_number_that_is_not_finite_is_refused_where_a_unit_acts_and_only_there
         replace(batch, **{name: numbers})
     alive = batch.alive.copy()
     alive[2, 1, 0] = False
-    replace(batch, **{name: numbers, "alive": alive})
+    replace(batch, **{name: numbers, "alive": alive, "earns": alive})
+
+
+def test_who_acts_must_earn() -> None:
+    earns = np.ones((4, 3, 2), bool)
+    earns[0, 0, 0] = False
+    with pytest.raises(ValueError, match="alive without earns"):
+        random_batch(earns=earns)
 
 
 def test_next_value_is_not_looked_at_where_terminated() -> None:

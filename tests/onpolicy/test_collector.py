@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
 import torch
 
+from echelon.onpolicy.advantage import batch_gae
 from echelon.onpolicy.batch import Array, Arrays, VersionError
 from echelon.onpolicy.collector import Decision, StepCollector, check_version, join_rounds, shares
 from tests.onpolicy.batches import random_batch
@@ -93,11 +94,37 @@ class Mortal(Counting):
         return replace(now, alive=self._alive(self.clock), final_alive=final)
 
 
-def test_a_dying_agent_is_terminated_alone() -> None:
+def test_with_a_team_reward_the_return_of_a_dead_agent_goes_on() -> None:
     batch = StepCollector(Mortal(1), Clockwork(), lambda: 0, seed=0).collect(0, 3)["agent"]
+    assert batch.alive[:, 0].tolist() == [[True, True], [True, False], [True, False]]
+    assert batch.earns.all()
+    assert not batch.terminated.any()
+    assert batch.done[:, 0].tolist() == [[False, False], [False, False], [True, True]]
+    _, target = batch_gae(batch, 0.9, 1.0)
+    assert target[0, 0, 0] == target[0, 0, 1] != 0  # the dead earn what the living earn
+
+
+def test_with_its_own_reward_a_dying_agent_is_terminated_alone() -> None:
+    batch = StepCollector(Mortal(1), Clockwork(), lambda: 0, seed=0, reward="agent").collect(0, 3)["agent"]
     assert batch.alive[:, 0].tolist() == [[True, True], [True, False], [True, False]]
     assert batch.terminated[:, 0].tolist() == [[False, True], [False, False], [False, False]]
     assert batch.done[:, 0].tolist() == [[False, True], [False, False], [True, True]]
+
+
+class Leaving(Mortal):
+    """The second agent is cut in the first step of an episode; it does not die."""
+
+    def step(self, actions: Array, /) -> ToyStep:
+        now = super().step(actions)
+        return replace(now, final_alive=np.ones_like(now.final_alive))
+
+
+@pytest.mark.parametrize("reward", ["team", "agent"])
+def test_an_agent_cut_alone_is_bootstrapped_alone(reward: Literal["team", "agent"]) -> None:
+    batch = StepCollector(Leaving(1), Clockwork(), lambda: 0, seed=0, reward=reward).collect(0, 3)["agent"]
+    assert not batch.terminated.any()
+    assert batch.done[:, 0].tolist() == [[False, True], [False, False], [True, True]]
+    assert batch.next_value[0, 0, 1] == batch.value[1, 0, 0] != 0  # what the critic says of the state it left
 
 
 class Fragile(Counting):

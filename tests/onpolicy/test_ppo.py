@@ -162,7 +162,8 @@ def test_padding_and_dead_agents_do_not_change_what_is_learnt(recurrent: bool) -
     done = grow(batch.done, slots)
     valid, alive = np.zeros((slots, columns), bool), np.zeros((slots, columns, batch.units), bool)
     valid[: batch.slots], alive[: batch.slots, : batch.columns] = True, True
-    numbers |= {"done": done, "terminated": grow(batch.terminated, slots) & done, "valid": valid, "alive": alive}
+    numbers |= {"done": done, "terminated": grow(batch.terminated, slots) & done, "valid": valid}
+    numbers |= {"alive": alive, "earns": alive}
     trees: dict[str, Any] = {
         n: {k: grow(v, slots) for k, v in getattr(batch, n).items()} for n in ("observation", "action")
     }

@@ -24,6 +24,10 @@ ALIGN = 64  # bytes; a cache line
 Layout = dict[str, tuple[tuple[int, ...], str]]
 
 
+Note = tuple[int, dict[str, float]]
+"""A world, and what the last infos of its episode told."""
+
+
 class EnvCrashedError(RuntimeError):
     """A world crashed so often that going on makes no sense."""
 
@@ -93,6 +97,12 @@ class WorldBlock:
         self.worlds = [ForeignWorld(factory, kwargs) for _ in range(count)]
         self.spec, self.masked = self.worlds[0].spec, self.worlds[0].masked
         self.arrays: dict[str, Array] = {}
+        self._notes: list[Note] = []
+
+    def notes(self) -> list[Note]:
+        """What the infos of episodes that ended since the last call told, by world."""
+        notes, self._notes = self._notes, []
+        return notes
 
     def command(self, name: str, *arguments: Any) -> list[Crash]:
         """Do what an environment asks all of its blocks to do."""
@@ -102,7 +112,9 @@ class WorldBlock:
             return self.step()
         if name == "replay":
             return self.replay(*arguments)
-        raise ValueError(f"command {name!r} must be reset, step or replay")
+        if name == "renew":
+            return self.renew(*arguments)
+        raise ValueError(f"command {name!r} must be reset, step, replay or renew")
 
     def reset(self) -> list[Crash]:
         """The next episode in every world."""
@@ -129,23 +141,35 @@ class WorldBlock:
             a["terminated"][i], a["truncated"][i] = result.terminated, result.truncated
             if result.terminated or result.truncated:
                 a["crashes"][i] = 0
+                if result.metrics:
+                    self._notes.append((self.first + i, dict(result.metrics)))
                 self._begin(i, crashes)
         return crashes
 
     def replay(self, actions: Array, lengths: Array) -> list[Crash]:
-        """Bring every world to where `lengths[i]` steps of its current episode led; the last rows are the latest."""
+        """Bring every world to where `lengths[i]` steps of its current episode led; the last rows are the latest.
+
+        A world that crashes on the way begins a new episode.
+        """
+        crashes: list[Crash] = []
         for i, world in enumerate(self.worlds):
             try:
                 view: WorldView = world.reset(self._seed(i))
                 for joint in actions[len(actions) - int(lengths[i]) :, i]:
                     view = world.step(joint)
-            except Exception as error:
-                raise EnvCrashedError(
-                    f"{self.factory}: world {self.first + i} crashed while the saved part of its episode "
-                    f"(seed {self._seed(i)}) was replayed: {type(error).__name__}: {error}"
-                ) from error
+            except Exception as error:  # noqa: BLE001 (as in step)
+                self._crashed(i, error, crashes)
+                self._begin(i, crashes)
+                continue
             self._write(i, view)
-        return []
+        return crashes
+
+    def renew(self, worlds: Array) -> list[Crash]:
+        """The next episode in these worlds, given as a mask."""
+        crashes: list[Crash] = []
+        for i in np.flatnonzero(worlds).tolist():
+            self._begin(i, crashes)
+        return crashes
 
     def render(self, world: int) -> NDArray[np.uint8]:
         return self.worlds[world].render()

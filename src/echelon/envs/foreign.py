@@ -8,18 +8,25 @@ bearable size, else all observations side by side.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from gymnasium.spaces import Box, Dict, Discrete, Space
-from gymnasium.spaces.utils import flatdim, flatten
+from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space, Tuple
 from numpy.typing import NDArray
+from pettingzoo import AECEnv
+from pettingzoo.utils.conversions import aec_to_parallel
 
+from echelon.envs.spaces import ActionForm, Form
 from echelon.envs.vector import Array, Bool, BoxActions, DiscreteActions, EnvSpec, Float32
 
 MAX_WIDTH = 16_384  # numbers in one observation or state: a small picture; more needs a convolution, not this engine
+MAX_CHOICES = 4096  # combinations of a MultiDiscrete or MultiBinary action, each an output of the policy
+
+
+OWN_INFO = ("episode_return", "episode_length")  # which every environment of the protocol counts itself
 
 
 class EnvSetupError(ValueError):
@@ -35,6 +42,27 @@ def load_factory(path: str) -> Any:
         raise EnvSetupError(f"{path}: cannot import {module} ({error}); install it or correct the name") from error
     except KeyError:
         raise EnvSetupError(f"{path}: {module} has no {name}; ParallelEnv factories are often `parallel_env`") from None
+
+
+def metrics_of(infos: Mapping[Any, Any]) -> dict[str, float]:
+    """Every single finite number (or truth) in the infos, by name: the mean over the agents that tell it."""
+    told: dict[str, list[float]] = {}
+    for info in infos.values():
+        for name, value in info.items():
+            if isinstance(value, bool | int | float | np.bool_ | np.number) and math.isfinite(value):
+                told.setdefault(str(name), []).append(float(value))
+    return {name: sum(values) / len(values) for name, values in told.items() if name not in OWN_INFO}
+
+
+def in_parallel(factory: str, env: Any) -> Any:
+    """The environment itself, or an AEC one (agents act in turns) as a ParallelEnv where it allows that."""
+    if not isinstance(env, AECEnv):
+        return env
+    if not env.metadata.get("is_parallelizable", False):
+        raise EnvSetupError(
+            f"{factory} makes an AEC environment whose agents act in turns and cannot act at once; use a ParallelEnv"
+        )
+    return aec_to_parallel(env)
 
 
 @dataclass(frozen=True)
@@ -55,16 +83,19 @@ class WorldStep(WorldView):
     agent_reward: Float32  # (n,)
     terminated: bool
     truncated: bool
+    metrics: Mapping[str, float]  # single numbers of the agents' infos
 
 
 class ForeignWorld:
     """One third-party environment. Exceptions from it pass through."""
 
-    def __init__(self, factory: str, kwargs: Mapping[str, Any]) -> None:
-        make = load_factory(factory)
+    def __init__(self, factory: str, kwargs: Mapping[str, Any], make: Callable[..., Any] | None = None) -> None:
+        make = make or load_factory(factory)
         try:
-            self.env = make(**kwargs)
+            self.env = in_parallel(factory, make(**kwargs))
             observations, infos = self.env.reset(seed=0)
+        except EnvSetupError:
+            raise
         except Exception as error:  # foreign code may raise anything; it is told with its cause
             raise EnvSetupError(f"{factory}(**{dict(kwargs)}) failed: {type(error).__name__}: {error}") from error
         self.factory = factory
@@ -72,24 +103,35 @@ class ForeignWorld:
             ids = list(self.env.possible_agents)
         except AttributeError:
             raise EnvSetupError(f"{factory}: no possible_agents; is it a PettingZoo ParallelEnv factory?") from None
-        self.agents = tuple(str(a) for a in ids)
+        agents = tuple(str(a) for a in ids)
+        self._name = dict(zip(ids, agents, strict=True))
         self._index = {a: i for i, a in enumerate(ids)}
-        self._views = [_view_of(factory, str(a), self.env.observation_space(a)) for a in ids]
-        self._action_spaces = [self.env.action_space(a) for a in ids]
-        self.obs_dims = tuple(flatdim(space) for space, _ in self._views)
-        self.actions = _actions_of(factory, self.agents, self._action_spaces)
-        self._masked = any(masked for _, masked in self._views)
+        sees = tuple(_form_of(factory, name, self.env.observation_space(a)) for a, name in self._name.items())
+        does = tuple(_action_form_of(factory, name, self.env.action_space(a)) for a, name in self._name.items())
+        actions = _actions_of(factory, agents, does, [self.env.action_space(a) for a in ids])
+        self._masked = any(form.kind == "masked" for form in sees)
         self._masked = self._masked or any("action_mask" in infos.get(a, {}) for a in ids)
-        if isinstance(self.actions, DiscreteActions):
-            self._masked = self._masked or len(set(self.actions.counts)) > 1
-        self._own_state = self._has_state()
-        state = self._state(self._observation(observations))
-        self.spec = EnvSpec(factory, self.agents, self.obs_dims, state.size, self.actions)
+        if isinstance(actions, DiscreteActions):
+            self._masked = self._masked or len(set(actions.counts)) > 1
+        self._state_form = self._find_state()
+        widths = tuple(form.width for form in sees)
+        self.spec = EnvSpec(
+            name=factory,
+            agents=agents,
+            obs_dims=widths,
+            state_dim=sum(widths) if self._state_form is None else self._state_form.width,
+            actions=actions,
+            sees=sees,
+            does=does,
+            state_form=self._state_form,
+            state_joined=self._state_form is None,
+        )
+        self._look(observations, infos)  # what does not fit its space is told now
 
     @property
     def masked(self) -> bool:
         """Whether some actions are ever forbidden, so that a mask is needed."""
-        return self._masked and isinstance(self.actions, DiscreteActions)
+        return self._masked and isinstance(self.spec.actions, DiscreteActions)
 
     def reset(self, seed: int) -> WorldView:
         observations, infos = self.env.reset(seed=seed)
@@ -97,10 +139,10 @@ class ForeignWorld:
 
     def step(self, actions: Array) -> WorldStep:
         """One joint step; rows of agents that are not alive are ignored."""
-        chosen = {a: self._action(self._index[a], actions[self._index[a]]) for a in self.env.agents}
+        chosen = {a: self.spec.does[self._index[a]].to_env(actions[self._index[a]]) for a in self.env.agents}
         observations, rewards, terminations, truncations, infos = self.env.step(chosen)
         view = self._look(observations, infos)
-        agent_reward = np.zeros(len(self.agents), dtype=np.float32)
+        agent_reward = np.zeros(len(self.spec.agents), dtype=np.float32)
         for agent, reward in rewards.items():
             agent_reward[self._index[agent]] = reward
         dead, cut = self._flags(terminations), self._flags(truncations)
@@ -117,65 +159,47 @@ class ForeignWorld:
             agent_reward=agent_reward,
             terminated=ended and not truncated,
             truncated=truncated,
+            metrics=metrics_of(infos),
         )
 
     def _flags(self, by_agent: Mapping[Any, Any]) -> Bool:
-        flags = np.zeros(len(self.agents), dtype=np.bool_)
+        flags = np.zeros(len(self.spec.agents), dtype=np.bool_)
         for agent, flag in by_agent.items():
             flags[self._index[agent]] = bool(flag)
         return flags
 
-    def _action(self, agent: int, action: Array) -> Any:
-        space = self._action_spaces[agent]
-        if isinstance(space, Discrete):
-            return int(action) + int(space.start)
-        return action[: self._action_width(agent)].reshape(space.shape).astype(space.dtype)
-
-    def _action_width(self, agent: int) -> int:
-        return self.actions.dims[agent] if isinstance(self.actions, BoxActions) else 1
-
     def _look(self, observations: Mapping[Any, Any], infos: Mapping[Any, Any]) -> WorldView:
-        observation = self._observation(observations)
+        seen = {self._name[agent]: value for agent, value in observations.items()}
+        observation = self.spec.joint_observation(seen)
         alive = self._flags(dict.fromkeys(self.env.agents, True))
         return WorldView(observation, self._state(observation), alive, self._mask(observations, infos))
 
-    def _observation(self, observations: Mapping[Any, Any]) -> Float32:
-        out = np.zeros((len(self.agents), max(self.obs_dims)), dtype=np.float32)
-        for agent, seen in observations.items():
-            i = self._index[agent]
-            space, masked = self._views[i]
-            numbers = np.asarray(flatten(space, seen["observation"] if masked else seen))
-            if numbers.size != self.obs_dims[i]:
-                raise ValueError(f"{self.factory}: {agent} saw {numbers.size} numbers, not {self.obs_dims[i]}")
-            out[i, : numbers.size] = numbers
-            if isinstance(space, Box) and space.dtype == np.uint8:
-                out[i] /= 255.0  # pictures, to [0, 1]
-        return out
-
     def _mask(self, observations: Mapping[Any, Any], infos: Mapping[Any, Any]) -> Bool | None:
-        if not self.masked or not isinstance(self.actions, DiscreteActions):
+        if not self.masked:
+            late = [agent for agent in observations if "action_mask" in infos.get(agent, {})]
+            if late:
+                raise ValueError(f"{late[0]} has an action mask now but had none at reset(); give one there, too")
             return None
-        mask = self.actions.mask.copy()
+        masks = {}
         for agent, seen in observations.items():
-            i = self._index[agent]
-            own = seen["action_mask"] if self._views[i][1] else infos.get(agent, {}).get("action_mask")
-            if own is not None:
-                mask[i, : self.actions.counts[i]] = np.asarray(own, dtype=np.bool_)
-        mask[~mask.any(axis=1), 0] = True  # a row with nothing allowed (an agent that is gone) would break a softmax
-        return mask
+            own = self.spec.forms[self._index[agent]].mask(seen)
+            masks[self._name[agent]] = infos.get(agent, {}).get("action_mask") if own is None else own
+        return self.spec.joint_mask(masks)
 
-    def _has_state(self) -> bool:
+    def _find_state(self) -> Form | None:
+        """The form of the environment's own state, if it has one of bearable size."""
         try:
             state = np.asarray(self.env.state())
         except (NotImplementedError, AttributeError):
-            return False
-        return 0 < state.size <= MAX_WIDTH and state.dtype.kind in "fiub"
+            return None
+        if not 0 < state.size <= MAX_WIDTH or state.dtype.kind not in "fiub":
+            return None
+        return Form("box", state.shape, 255.0 if state.dtype == np.uint8 else 1.0)
 
     def _state(self, observation: Float32) -> Float32:
-        if self._own_state:
-            return np.asarray(self.env.state(), dtype=np.float32).reshape(-1)
-        parts = [observation[i, :width] for i, width in enumerate(self.obs_dims)]
-        return np.concatenate(parts)  # without the padding
+        if self._state_form is None:
+            return self.spec.joint_state(observation)
+        return self._state_form.numbers(self.env.state())
 
     def render(self) -> NDArray[np.uint8]:
         frame = self.env.render()
@@ -187,32 +211,79 @@ class ForeignWorld:
         self.env.close()
 
 
-def _view_of(factory: str, agent: str, space: Space[Any]) -> tuple[Space[Any], bool]:
-    """The space to flatten, and whether it comes in a dict beside an action mask."""
-    masked = isinstance(space, Dict) and set(space.spaces) == {"observation", "action_mask"}
-    inner: Space[Any] = space["observation"] if isinstance(space, Dict) and masked else space
-    try:
-        width = flatdim(inner)
-    except (NotImplementedError, ValueError):
-        raise EnvSetupError(f"{factory}: {agent} sees {inner}, which has no fixed width; wrap it into a Box") from None
-    if not 0 < width <= MAX_WIDTH:
+def spec_of(env: Any) -> EnvSpec:
+    """What a ParallelEnv looks like from outside; it is reset for that."""
+    return ForeignWorld(type(env).__name__, {}, lambda: env).spec
+
+
+def _form_of(factory: str, agent: str, space: Space[Any]) -> Form:
+    """How an agent's observations become numbers; refused if they cannot, or are too many."""
+    if isinstance(space, Dict) and set(space.spaces) == {"observation", "action_mask"}:
+        return Form("masked", parts=(("observation", _form_of(factory, agent, space["observation"])),))
+    form = _plain_form(factory, agent, space)
+    if not 0 < form.width <= MAX_WIDTH:
         raise EnvSetupError(
-            f"{factory}: {agent} sees {inner.shape or inner} = {width} numbers; at most {MAX_WIDTH} are taken. "
+            f"{factory}: {agent} sees {space.shape or space} = {form.width} numbers; at most {MAX_WIDTH} are taken. "
             "Ask the environment for vectors, or wrap it to make its pictures smaller"
         )
-    return inner, masked
+    return form
 
 
-def _actions_of(factory: str, agents: tuple[str, ...], spaces: list[Any]) -> DiscreteActions | BoxActions:
-    if all(isinstance(s, Discrete) for s in spaces):
-        return DiscreteActions(tuple(int(s.n) for s in spaces))
-    if all(isinstance(s, Box) for s in spaces):
+def _plain_form(factory: str, agent: str, space: Space[Any]) -> Form:
+    if isinstance(space, Discrete):
+        return Form("discrete", counts=(int(space.n),), start=(int(space.start),))
+    if isinstance(space, MultiDiscrete):
+        return Form("discrete", counts=_ints(space.nvec), start=_ints(space.start))
+    if isinstance(space, MultiBinary):
+        return Form("binary", _ints(space.shape))
+    if isinstance(space, Box):
+        bound = float(space.high.max()) if space.dtype == np.uint8 else 1.0
+        return Form("box", _ints(space.shape), bound or 1.0)
+    if isinstance(space, Dict):
+        parts = tuple((str(name), _plain_form(factory, agent, inner)) for name, inner in space.spaces.items())
+        return Form("dict", parts=parts)
+    if isinstance(space, Tuple):
+        parts = tuple((str(i), _plain_form(factory, agent, inner)) for i, inner in enumerate(space.spaces))
+        return Form("tuple", parts=parts)
+    raise EnvSetupError(f"{factory}: {agent} sees {space}, which has no fixed width; wrap it into a Box")
+
+
+def _action_form_of(factory: str, agent: str, space: Space[Any]) -> ActionForm:
+    if isinstance(space, Discrete):
+        return ActionForm("discrete", "<i8", counts=(int(space.n),), start=(int(space.start),), single=True)
+    if isinstance(space, Box):
+        return ActionForm("box", np.dtype(space.dtype).str, _ints(space.shape))
+    if isinstance(space, MultiDiscrete):
+        form = ActionForm("discrete", np.dtype(space.dtype).str, space.shape, _ints(space.nvec), _ints(space.start))
+    elif isinstance(space, MultiBinary):
+        counts = (2,) * int(np.prod(space.shape))
+        form = ActionForm("discrete", np.dtype(space.dtype).str, _ints(space.shape), counts, (0,) * len(counts))
+    else:
+        raise EnvSetupError(f"{factory}: {agent} acts by {space}; actions must be Discrete, MultiDiscrete or Box")
+    if form.choices > MAX_CHOICES:
+        raise EnvSetupError(
+            f"{factory}: {agent} acts by {space} = {form.choices} combinations; at most {MAX_CHOICES} are taken. "
+            "Wrap the environment into fewer actions, or into a Box"
+        )
+    return form
+
+
+def _actions_of(
+    factory: str, agents: tuple[str, ...], does: tuple[ActionForm, ...], spaces: list[Any]
+) -> DiscreteActions | BoxActions:
+    if all(form.kind == "discrete" for form in does):
+        return DiscreteActions(tuple(form.choices for form in does))
+    if all(form.kind == "box" for form in does):
         try:
             return BoxActions(_bounds(s.low for s in spaces), _bounds(s.high for s in spaces))
         except ValueError as error:
             raise EnvSetupError(f"{factory}: {error}") from None
     kinds = ", ".join(f"{a}: {s}" for a, s in zip(agents, spaces, strict=True))
-    raise EnvSetupError(f"{factory}: actions must be Discrete for all agents or Box for all; they are {kinds}")
+    raise EnvSetupError(f"{factory}: actions must be discrete for all agents or Box for all; they are {kinds}")
+
+
+def _ints(numbers: Any) -> tuple[int, ...]:
+    return tuple(int(x) for x in np.ravel(numbers))
 
 
 def _bounds(arrays: Any) -> tuple[tuple[float, ...], ...]:

@@ -3,7 +3,7 @@
 `SerialVectorEnv` is for debugging and tests, `WorkerVectorEnv` for use; both give the same numbers. Workers are
 spawned, so a script that makes one needs the usual `if __name__ == "__main__":`. A third-party environment cannot be
 asked for its inner state, so a saved state holds the seed and the actions of the running episode, and loading replays
-them; what comes out is compared with what was saved.
+them; what comes out is compared with what was saved, and where it differs a new episode begins.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from echelon.envs.blocks import Crash, WorldBlock, carve, crash_message, layout, size_of
+from echelon.envs.blocks import Crash, Note, WorldBlock, carve, crash_message, layout, size_of
 from echelon.envs.dense import check_saved
 from echelon.envs.random_streams import world_seeds
 from echelon.envs.vector import FORMAT_VERSION, Array, Observed, VectorEnv, VectorStep, check_actions
@@ -25,6 +25,19 @@ from echelon.envs.vector import FORMAT_VERSION, Array, Observed, VectorEnv, Vect
 logger = logging.getLogger(__name__)
 
 TeamReward = Literal["mean", "sum"]
+
+
+def team_reward(agent_reward: Array, acted: Array, kind: TeamReward) -> Array:
+    """The team's reward (B,) of a step, from what its agents got (B, n).
+
+    `mean`: over those who acted, so that a reward all agents share stays the same when some have died. `sum`: of all,
+    for rewards that each agent earns by itself.
+    """
+    if kind == "sum":
+        total: Array = agent_reward.sum(axis=1)
+        return total
+    mean: Array = np.where(acted, agent_reward, np.float32(0.0)).sum(axis=1) / np.maximum(acted.sum(axis=1), 1)
+    return mean.astype(np.float32)
 
 
 class ForeignVectorEnv(VectorEnv):
@@ -44,10 +57,11 @@ class ForeignVectorEnv(VectorEnv):
         self._length = np.zeros(num_envs, dtype=np.int64)
         self._return = np.zeros(num_envs, dtype=np.float64)
         self._whole = False
+        self._notes: list[Note] = []
 
     @abstractmethod
     def _command(self, name: str, *arguments: Any) -> list[Crash]:
-        """Have all blocks do `name`: reset, step or replay."""
+        """Have all blocks do `name`: reset, step, replay or renew."""
 
     def _seed(self, seeds: Sequence[int]) -> None:
         self.arrays["world_seed"][:] = seeds
@@ -76,14 +90,19 @@ class ForeignVectorEnv(VectorEnv):
         a = self.arrays
         checked = check_actions(self.spec, self.num_envs, actions, a["alive"])
         self._whole = False  # until the end of the step: an interrupted one leaves nothing to go on from
+        acted = a["alive"].copy()
         a["actions"][:] = checked
         self._history.append(checked)
+        self._notes = []
         self._warn(self._command("step"))
         agent_reward = a["agent_reward"].copy()
-        reward = agent_reward.mean(axis=1) if self.team_reward == "mean" else agent_reward.sum(axis=1)
+        reward = team_reward(agent_reward, acted, self.team_reward)
         self._length += 1
         self._return += reward
-        info = {"episode_return": self._return.copy(), "episode_length": self._length.copy()}
+        info: dict[str, Array] = {"episode_return": self._return.copy(), "episode_length": self._length.copy()}
+        for world, told in self._notes:
+            for metric, value in told.items():
+                info.setdefault(metric, np.full(self.num_envs, np.nan))[world] = value
         terminated, truncated = a["terminated"].copy(), a["truncated"].copy()
         ended = terminated | truncated
         self._length[ended], self._return[ended] = 0, 0.0
@@ -135,16 +154,28 @@ class ForeignVectorEnv(VectorEnv):
             self.arrays[name][:] = state[name]
         self._length[:], self._return[:] = state["length"], state["episode_return"]
         self._history = deque(np.array(joint) for joint in history)
-        self._command("replay", history, self._length)
-        for name in ("observation", "state", "alive"):
-            wrong = (self.arrays[name] != state[name]).reshape(self.num_envs, -1).any(axis=1)
-            if wrong.any():
-                raise RuntimeError(
-                    f"{self.factory}: replaying world {int(wrong.argmax())} from its seed and actions gave another "
-                    f"{name} than was saved: the environment does not repeat itself and cannot be resumed exactly"
-                )
+        self._renew(self._command("replay", history, self._length), state)
         self._whole = True
         return self._observed()
+
+    def _renew(self, crashes: list[Crash], state: Mapping[str, Array]) -> None:
+        """New episodes in worlds that did not come back as they were saved."""
+        broken, differs = (np.zeros(self.num_envs, dtype=np.bool_) for _ in range(2))
+        broken[[crash.world for crash in crashes]] = True  # these have begun one already
+        for name in ("observation", "state", "alive"):
+            differs |= (self.arrays[name] != state[name]).reshape(self.num_envs, -1).any(axis=1)
+        differs &= ~broken
+        if differs.any():
+            self._warn(self._command("renew", differs))
+        renewed = broken | differs
+        self._length[renewed], self._return[renewed] = 0, 0.0
+        self.renewed = renewed if renewed.any() else None
+        if self.renewed is not None:
+            logger.warning(
+                "%s: %d of %d worlds did not come back to where they were saved when their seeds and actions were "
+                "replayed (the environment does not repeat itself%s); new episodes begin there",
+                self.factory, int(renewed.sum()), self.num_envs, f": {crashes[0].error}" if crashes else "",
+            )  # fmt: skip
 
 
 class SerialVectorEnv(ForeignVectorEnv):
@@ -167,7 +198,9 @@ class SerialVectorEnv(ForeignVectorEnv):
         self._seed(self._first_seeds)
 
     def _command(self, name: str, *arguments: Any) -> list[Crash]:
-        return self._block.command(name, *arguments)
+        crashes = self._block.command(name, *arguments)
+        self._notes += self._block.notes()
+        return crashes
 
     def render(self, world: int = 0, colours: Sequence[str] | None = None) -> NDArray[np.uint8]:
         return self._block.render(world)

@@ -21,7 +21,8 @@ def make_vector_env(
     """B worlds of a built-in environment, or of the ParallelEnv that `package.module:factory` makes.
 
     `kwargs` are the environment's own options. For third-party ones, `workers` is the number of processes (0: none,
-    all in this process; None: one for each core), and `team_reward` ("mean" or "sum" of the agents') is ours.
+    all in this process; None: one for each core), and `team_reward` is ours: "mean" of the agents that acted (for
+    rewards they share), or "sum" (for rewards each earns by itself).
     """
     if name in BUILT_IN:
         if workers:

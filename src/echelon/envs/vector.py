@@ -20,6 +20,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from echelon.envs.spaces import ActionForm, Form
+
 Array = NDArray[Any]
 Float32 = NDArray[np.float32]
 Bool = NDArray[np.bool_]
@@ -97,6 +99,14 @@ class EnvSpec:
     actions: DiscreteActions | BoxActions
     max_steps: int | None = None
     """Steps after which an episode is truncated, where that is known."""
+    sees: tuple[Form, ...] = ()
+    """How each agent's own observation becomes its numbers; not given: it is those numbers."""
+    does: tuple[ActionForm, ...] = ()
+    """How each agent's row of actions becomes what the environment takes; not given: it is that."""
+    state_form: Form | None = None
+    """How the environment's own `state()` becomes numbers; None where it is those numbers."""
+    state_joined: bool = False
+    """The state is all observations side by side: the environment has none of its own."""
 
     def __post_init__(self) -> None:
         sizes = len(self.agents), len(self.obs_dims), len(_per_agent(self.actions))
@@ -108,6 +118,38 @@ class EnvSpec:
     @property
     def num_agents(self) -> int:
         return len(self.agents)
+
+    @property
+    def forms(self) -> tuple[Form, ...]:
+        """`sees`, or plain vectors."""
+        return self.sees or tuple(Form("box", (width,)) for width in self.obs_dims)
+
+    def joint_observation(self, observations: Mapping[str, Any]) -> Float32:
+        """What agents see, by name, as rows (n, obs_dim): zeros for agents that are not there and as padding."""
+        out = np.zeros((self.num_agents, self.obs_dim), dtype=np.float32)
+        for i, (agent, form) in enumerate(zip(self.agents, self.forms, strict=True)):
+            if agent in observations:
+                try:
+                    out[i, : form.width] = form.numbers(observations[agent])
+                except (ValueError, TypeError) as error:
+                    raise ValueError(f"{self.name}: {agent}: {error}") from error
+        return out
+
+    def joint_state(self, observation: Float32) -> Float32:
+        """The state that is all observations side by side, (..., S) from (..., n, obs_dim), without the padding."""
+        return np.concatenate([observation[..., i, :width] for i, width in enumerate(self.obs_dims)], axis=-1)
+
+    def joint_mask(self, masks: Mapping[str, Any]) -> Bool:
+        """Allowed choices (n, width) from the masks of those agents that have one."""
+        if not isinstance(self.actions, DiscreteActions):
+            raise ValueError(f"{self.name}: an action mask, but actions are continuous")
+        out = self.actions.mask.copy()
+        for i, agent in enumerate(self.agents):
+            if masks.get(agent) is not None:
+                own = self.does[i].allowed(masks[agent]) if self.does else np.asarray(masks[agent], dtype=np.bool_)
+                out[i, : self.actions.counts[i]] = own
+        out[~out.any(axis=1), 0] = True  # a row with nothing allowed (an agent that is gone) would break a softmax
+        return out
 
     @property
     def obs_dim(self) -> int:
@@ -151,6 +193,7 @@ class VectorStep(Observed):
     final_alive: Bool  # (B, n): whose final observation has a future to bootstrap from (truncated ones have)
     dropped: Bool  # (B,): the world crashed; forget its episode (truncated, at its last good observation)
     info: Mapping[str, Array]  # each (B, ...), of the step itself; always episode_return and episode_length
+    """Other names are the environment's own; a third-party one's are there where an episode ended, else NaN."""
 
     @property
     def done(self) -> Bool:
@@ -163,6 +206,8 @@ class VectorEnv(ABC):
 
     spec: EnvSpec
     num_envs: int
+    renewed: Bool | None = None
+    """(B,): worlds that could not go on from the state loaded last and began new episodes; None: all went on"""
 
     @abstractmethod
     def reset(self, seed: int | Sequence[int] | None = None) -> Observed:
@@ -182,7 +227,10 @@ class VectorEnv(ABC):
 
     @abstractmethod
     def load_state_dict(self, state: Mapping[str, Array]) -> Observed:
-        """Go on from `state_dict()` of an equal environment; returns what the agents see."""
+        """Go on from `state_dict()` of an equal environment; returns what the agents see.
+
+        Worlds that cannot be brought back begin new episodes, with a warning; `renewed` then says which.
+        """
 
     @abstractmethod
     def render(self, world: int = 0, colours: Sequence[str] | None = None) -> NDArray[np.uint8]:

@@ -108,26 +108,25 @@ class WorkerVectorEnv(ForeignVectorEnv):
                     continue
                 except (EOFError, OSError) as error:
                     dead[w] = self._crew.obituary(w, error)
-            if name == "replay":
-                self.close()
-                raise EnvCrashedError(f"{self.factory}: a worker died while replaying a saved state ({dead[w]})")
             crashes += self._replace(w, dead[w], lost_step=name == "step")
         return crashes
 
     def _share_of(self, worker: int, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Of a replay's (history, lengths) what concerns this worker."""
-        if not arguments:
-            return ()
-        history, lengths = arguments
+        """Of a replay's (history, lengths), or of a mask of worlds, what concerns this worker."""
         rows = self._slices[worker]
-        return history[:, rows], lengths[rows]
+        if len(arguments) == 2:
+            history, lengths = arguments
+            return history[:, rows], lengths[rows]
+        return tuple(array[rows] for array in arguments)
 
     def _answer(self, worker: int) -> list[Crash]:
         kind, content = self._crew.hear(worker, self._timeout)
         if kind == "ended":
             self.close()
             raise EnvCrashedError(content)
-        return [Crash(*crash) for crash in content]
+        crashes, notes = content
+        self._notes += notes
+        return [Crash(*crash) for crash in crashes]
 
     def _replace(self, worker: int, reason: str, *, lost_step: bool) -> list[Crash]:
         """A new process for a dead one: its worlds lose their episodes and start again."""
@@ -289,7 +288,9 @@ def _serve(pipe: Connection, block: WorldBlock, memory: SharedMemory, arrays: La
         if name == "close":
             return
         try:
-            answer = block.render(*arguments) if name == "render" else block.command(name, *arguments)
-            pipe.send(("done", answer))
+            if name == "render":
+                pipe.send(("done", block.render(*arguments)))
+            else:
+                pipe.send(("done", (block.command(name, *arguments), block.notes())))
         except (EnvCrashedError, ValueError) as error:
             pipe.send(("ended", str(error)))

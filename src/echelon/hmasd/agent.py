@@ -2,7 +2,7 @@
 
     agent = HMASDAgent.load("runs/x/checkpoints/hmasd_sync_final")
     agent.reset()
-    actions = agent.act(observations)          # a dict by agent, or an array (n, F) or (B, n, F)
+    actions = agent.act(observations)          # what a ParallelEnv gives and takes: dicts by agent, any space
 
 Training is a cycle: collect a round, `should_sync_update()`, `sync_update()`; nothing is collected while updating, all
 samples of a round are of one `policy_version`, and the round is gone afterwards.
@@ -12,51 +12,69 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from echelon.envs.random_streams import WorldStreams, world_seeds
-from echelon.envs.vector import EnvSpec, Observed
+from echelon.envs.vector import EnvSpec
 from echelon.hmasd.config import HMASDConfig
 from echelon.hmasd.learner import HMASDLearner, UpdateStats
 from echelon.hmasd.networks import HMASDNetworks
-from echelon.hmasd.rollout import ActionMap
-from echelon.hmasd.sizes import Sizes, spec_from_json, spec_to_json
-from echelon.onpolicy.aligned import as_tensor
-from echelon.onpolicy.batch import Array, Rollout
+from echelon.hmasd.player import Player, find_checkpoint
+from echelon.onpolicy.batch import Rollout
 from echelon.onpolicy.collector import check_version
-from echelon.runtime.checkpoint import load_checkpoint
-from echelon.runtime.seeding import task_seed
+from echelon.runtime.checkpoint import save_checkpoint
+
+if TYPE_CHECKING:
+    from echelon.envs.foreign_vector import TeamReward
+    from echelon.hmasd.own_loop import OwnLoop
+
+__all__ = ["HMASDAgent", "find_checkpoint", "found_device"]
 
 logger = logging.getLogger("echelon.hmasd")
 
 
-class HMASDAgent:
-    """Networks for one environment, with skills and memories of the episodes it is playing."""
+class HMASDAgent(Player):
+    """A player that learns."""
 
-    def __init__(self, config: HMASDConfig, spec: EnvSpec) -> None:
-        self.config, self.spec = config, spec
-        self.sizes = Sizes.of(spec, config)
-        self.networks = HMASDNetworks.seeded(self.sizes, task_seed(config.seed, "weights"))
-        self.actions = ActionMap(spec)
+    def __init__(self, config: HMASDConfig, spec: EnvSpec, device: str = "cpu") -> None:
+        super().__init__(config, spec)
+        self.device = found_device(device)
+        """Where updates are computed; acting, a few numbers at a time, is quicker on the processor."""
         self._learner: HMASDLearner | None = None
         self._pending: Rollout | None = None
-        self._worlds = 0
         self.samples_collected_this_round = 0
         self.samples_learnt = 0
+        self.collection_enabled = True
+        self._loop: OwnLoop | None = None
 
-    # ---- training ----
+    sync_mode = True
+    """Strictly on-policy rounds; there is no other mode."""
 
     @property
     def learner(self) -> HMASDLearner:
         """Optimisers and all; made when first asked for, so that an agent that only plays has none."""
         if self._learner is None:
-            self._learner = HMASDLearner(self.networks, self.config)
+            learning = self.networks
+            if self._is_away:
+                learning = HMASDNetworks.on(self.device, self.sizes)
+                learning.load_state_dict(self.networks.state_dict())
+            self._learner = HMASDLearner(learning, self.config)
         return self._learner
+
+    @property
+    def _is_away(self) -> bool:
+        """Updates happen on another device than acting."""
+        return self.device.type != "cpu"
+
+    def _bring_home(self) -> None:
+        """Act with what was learnt on another device."""
+        if self.learner.networks is not self.networks:
+            learnt = self.learner.networks.state_dict()
+            self.networks.load_state_dict({name: tensor.cpu() for name, tensor in learnt.items()})
 
     @property
     def policy_version(self) -> int:
@@ -73,6 +91,71 @@ class HMASDAgent:
         """Samples the current round takes."""
         return self.config.round_size(self.samples_learnt)
 
+    @property
+    def sync_batch_size(self) -> int:
+        """The same, by the guide's name."""
+        return self.round_size
+
+    def enable_data_collection(self) -> None:
+        """Let transitions be stored."""
+        self.collection_enabled = True
+
+    def disable_data_collection(self) -> None:
+        """Refuse transitions, as while updating."""
+        self.collection_enabled = False
+
+    def start_collection(
+        self,
+        observations: Sequence[Mapping[Any, Any]],
+        states: Sequence[Any] | None = None,
+        action_masks: Sequence[Mapping[Any, Any]] | None = None,
+        team_reward: TeamReward = "mean",
+    ) -> None:
+        """Train in your own loop: what the first episode of each of your worlds begins with (see `own_loop`)."""
+        from echelon.hmasd.own_loop import OwnLoop
+
+        self._loop = OwnLoop(
+            self.config, self.spec, self.networks, lambda: self.policy_version, observations, states, action_masks,
+            team_reward,
+        )  # fmt: skip
+
+    def next_actions(self) -> list[dict[str, Any]]:
+        """For each of your worlds the actions of its agents, by name, as the environment takes them."""
+        return self._own_loop().actions(self.policy_version, self.round_size)
+
+    def store_transition(
+        self,
+        env_id: int,
+        next_observations: Mapping[Any, Any],
+        rewards: Mapping[Any, float] | float,
+        terminations: Mapping[Any, bool] | bool,
+        truncations: Mapping[Any, bool] | bool,
+        infos: Mapping[Any, Any] | None = None,
+        *,
+        next_state: Any = None,
+        next_action_mask: Mapping[Any, Any] | None = None,
+        first: Mapping[Any, Any] | None = None,
+        first_state: Any = None,
+        first_action_mask: Mapping[Any, Any] | None = None,
+    ) -> bool:
+        """What the last actions led to in one world: one sample. False, and nothing is kept, if collection is disabled.
+
+        Where its episode is over, `first` is what the next one begins with.
+        """
+        if not self.collection_enabled:
+            return False
+        result = (next_observations, rewards, terminations, truncations, infos)
+        stored = self._own_loop().store(
+            env_id, result, next_state, next_action_mask, (first, first_state, first_action_mask)
+        )
+        self.samples_collected_this_round += int(stored)
+        return stored
+
+    def _own_loop(self) -> OwnLoop:
+        if self._loop is None:
+            raise ValueError("there are no worlds; call start_collection() with what their episodes begin with")
+        return self._loop
+
     def count_samples(self, samples: int) -> None:
         """Joint environment steps just collected."""
         self.samples_collected_this_round += samples
@@ -85,19 +168,25 @@ class HMASDAgent:
 
     def should_sync_update(self) -> bool:
         """The round is complete."""
-        return self._pending is not None and self.samples_collected_this_round >= self.round_size
+        whole = self._pending is not None or (self._loop is not None and self._loop.full)
+        return whole and self.samples_collected_this_round >= self.round_size
 
     def sync_update(self) -> UpdateStats:
         """Learn from the round, forget it, and move on by one version."""
+        if self._pending is None and self._loop is not None and self._loop.full:
+            self.store_round(self._loop.take_round())
         if self._pending is None:
             raise ValueError("there is no round to learn from; collect one and store_round() it first")
+        self.disable_data_collection()
         rollout, samples = self._pending, self.samples_collected_this_round
         logger.info("sync update begins: %d samples collected, policy version %d", samples, self.policy_version)
         self.learner.set_lr(self.config.learning_rate(self.samples_learnt))
         stats = self.learner.update(rollout)
+        self._bring_home()
         self._pending = None
         self.samples_learnt += samples
         self.samples_collected_this_round = 0
+        self.enable_data_collection()
         logger.info("sync update done: policy version is now %d, sample count is reset", self.policy_version)
         return stats
 
@@ -108,167 +197,28 @@ class HMASDAgent:
 
     def state_dict(self) -> dict[str, Tensor]:
         """Everything that training changes."""
-        return {**self.learner.state_dict(), "samples_learnt": torch.tensor(self.samples_learnt)}
+        state = {name: tensor.cpu() for name, tensor in self.learner.state_dict().items()}
+        return {**state, "samples_learnt": torch.tensor(self.samples_learnt)}
 
     def load_state_dict(self, state: Mapping[str, Tensor], /) -> None:
         """Continue training from a saved state, bit for bit."""
         self.learner.load_state_dict({name: t for name, t in state.items() if name != "samples_learnt"})
+        self._bring_home()
         self.samples_learnt = int(state["samples_learnt"])
         self._pending, self.samples_collected_this_round = None, 0
 
-    # ---- acting ----
+    def save(self, folder: str | os.PathLike[str], name: str = "hmasd_sync_final") -> Path:
+        """A checkpoint that `load` reads: weights, optimisers and counters."""
+        counters = {"env_steps": self.samples_learnt, "rounds": self.policy_version, "episodes": 0}
+        return save_checkpoint(folder, name, tensors={"agent": self.state_dict()}, state=counters, config=self.header())
 
-    def reset(self, worlds: int = 1, seed: int = 0, greedy: bool = False) -> None:
-        """Begin an episode in each of `worlds`: zero memories, new skills at the next step.
 
-        Skills and actions are drawn, as in training, each world from its own stream; or the most probable ones taken.
-        """
-        self._worlds = worlds
-        self._memory = self.networks.discoverer.initial_memory(worlds)
-        self._streams = None if greedy else WorldStreams(world_seeds(seed, worlds))
-        self._age = np.zeros(worlds, np.int64)
-        self.skills = np.zeros((worlds, self.sizes.agents + 1), np.int64)
-
-    def act(
-        self,
-        observations: Mapping[str, Array] | Array,
-        state: Array | None = None,
-        action_mask: Array | None = None,
-    ) -> Any:
-        """Actions for one step, in the form the observations came: a dict by agent, (n, ...) or (B, n, ...).
-
-        Skills are chosen anew every k steps since `reset()`. `state` is the global state; it can be left out where it
-        follows from the observations.
-        """
-        named = isinstance(observations, Mapping)
-        seen = self._joint(observations) if isinstance(observations, Mapping) else np.asarray(observations, np.float32)
-        single = seen.ndim == 2
-        seen = seen[None] if single else seen
-        if self._worlds == 0:
-            self.reset(len(seen))
-        whole = self._state_of(seen) if state is None else np.asarray(state, np.float32).reshape(len(seen), -1)
-        self._check(seen, whole)
-        mask = None if action_mask is None else np.asarray(action_mask, bool).reshape(len(seen), self.sizes.agents, -1)
-        alive = np.ones(seen.shape[:2], bool)
-        actions = self.act_on(Observed(seen, whole, alive, mask))
-        if isinstance(observations, Mapping) and named:
-            return {agent: actions[0, i] for i, agent in enumerate(self.spec.agents) if agent in observations}
-        return actions[0] if single else actions
-
-    @torch.inference_mode()
-    def act_on(self, seen: Observed, skills: Array | None = None) -> Array:
-        """Actions (B, n, ...) for all worlds; the skill clock ticks once.
-
-        `skills` (B, n + 1) are followed instead of the coordinator's choice, to see what a skill does.
-        """
-        state, observation = as_tensor(seen.state), as_tensor(seen.observation)
-        if skills is not None:
-            self.skills = np.asarray(skills, np.int64)
-        elif self.networks.coordinator is not None:
-            due = np.flatnonzero(self._age == 0)
-            if len(due):
-                drawn = None
-                if self._streams is not None:
-                    drawn = torch.from_numpy(self._streams.uniform32(due, self.sizes.agents + 1))
-                chosen, _, _ = self.networks.coordinator.act(state[due], observation[due], drawn)
-                self.skills[due] = chosen.numpy()
-        mask = self.actions.mask(seen)
-        _, action, _, _, self._memory = self.networks.discoverer.act(
-            state,
-            observation,
-            torch.from_numpy(self.skills) if self.sizes.skilled else None,
-            self._memory,
-            self._draws(),
-            None if mask is None else torch.from_numpy(np.ascontiguousarray(mask)),
-        )
-        self._age = (self._age + 1) % self.config.k
-        return self.actions.to_env(action)
-
-    @torch.inference_mode()
-    def restart(self, ended: Array) -> None:
-        """New episodes in the worlds where `ended` (B,) is set."""
-        self._age[ended] = 0
-        for memory in self._memory.values():
-            memory[torch.from_numpy(ended)] = 0.0
-
-    def _draws(self) -> Tensor | None:
-        if self._streams is None:
-            return None
-        if not self.sizes.continuous:
-            return torch.from_numpy(self._streams.uniform32(slice(None), self.sizes.agents))
-        shape = (self._worlds, self.sizes.agents, self.sizes.actions)
-        noise = self._streams.normal(slice(None), self.sizes.agents * self.sizes.actions)
-        return torch.from_numpy(noise.astype(np.float32).reshape(shape))
-
-    def _joint(self, observations: Mapping[str, Array]) -> Array:
-        """Observations by agent as one array (n, F), zeros for agents that are not there."""
-        unknown = sorted(set(observations) - set(self.spec.agents))
-        if unknown:
-            raise ValueError(f"observations of unknown agents {unknown}; this agent plays {list(self.spec.agents)}")
-        seen = np.zeros((self.sizes.agents, self.sizes.obs), np.float32)
-        for i, agent in enumerate(self.spec.agents):
-            if agent in observations:
-                flat = np.asarray(observations[agent], np.float32).reshape(-1)
-                seen[i, : flat.size] = flat
-        return seen
-
-    def _check(self, seen: Array, state: Array) -> None:
-        want = (self._worlds, self.sizes.agents, self.sizes.obs)
-        if seen.shape != want or state.shape != (self._worlds, self.sizes.state):
-            raise ValueError(
-                f"observations {seen.shape} and state {state.shape} must be {want} and "
-                f"{(self._worlds, self.sizes.state)}; call reset(worlds) when the number of worlds changes"
-            )
-
-    def _state_of(self, seen: Array) -> Array:
-        """The global state where it follows from the observations: joined ones, or those of our environments."""
-        sizes = self.sizes
-        if self.spec.name == "alice_and_bob":
-            return seen[:, 0]
-        if sum(self.spec.obs_dims) == sizes.state:
-            return np.concatenate([seen[:, i, :d] for i, d in enumerate(self.spec.obs_dims)], 1)
-        options = self.config.environment_options()
-        hidden = options.get("sensing_range") is not None or options.get("view", "list") != "list"
-        if self.spec.name.startswith("uav") and not hidden:
-            users, uavs = sizes.state - 1 - 3 * sizes.agents, 3 * sizes.agents
-            after = 3 + users + uavs
-            first = seen[:, 0]
-            return np.concatenate(
-                [first[:, 3 + users : after], first[:, 3 : 3 + users], first[:, after : after + 1]], 1
-            )
-        raise ValueError(f"the state of {self.spec.name} does not follow from its observations; give act(…, state=…)")
-
-    # ---- files ----
-
-    def header(self) -> dict[str, Any]:
-        """What a checkpoint's config.json holds: options and environment, enough to build the agent again."""
-        return {"format_version": 1, "options": self.config.to_json(), "spec": spec_to_json(self.spec)}
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> HMASDAgent:
-        """An agent from a checkpoint directory, ready to act; needs neither the environment nor the trainer."""
-        saved = load_checkpoint(path)
-        if not isinstance(saved.config, dict) or "spec" not in saved.config or "agent" not in saved.tensors:
-            raise ValueError(f"{os.fspath(path)} is a checkpoint, but not one of HMASD: it holds no agent")
-        agent = cls(HMASDConfig.from_json(saved.config["options"]), spec_from_json(saved.config["spec"]))
-        agent.load_weights(saved.tensors["agent"])
-        return agent
-
-    def weights(self) -> dict[str, Tensor]:
-        """All weights, flat, as copies."""
-        return {name: t.detach().clone() for name, t in self.networks.state_dict().items()}
-
-    def load_weights(self, state: Mapping[str, Tensor]) -> None:
-        """Weights from the state of a training agent."""
-        places = {
-            "coordinator.policy.": "coordinator.",
-            "discoverer.policy.": "discoverer.",
-            "discriminators.team.": "team.",
-            "discriminators.individual.": "individual.",
-        }
-        found: dict[str, Tensor] = {}
-        for name, tensor in state.items():
-            for old, new in places.items():
-                if name.startswith(old):
-                    found[new + name.removeprefix(old)] = tensor
-        self.networks.load_state_dict(found)
+def found_device(name: str) -> torch.device:
+    """A torch device that this machine has."""
+    try:
+        device = torch.device(name)
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        reason = str(error).splitlines()[0]
+        raise ValueError(f"device {name!r} cannot be used here ({reason}); use cpu, or cuda where it is") from None
+    return device

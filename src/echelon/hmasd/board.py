@@ -32,6 +32,16 @@ def tensorboard(folder: Path, port: int) -> Iterator[int]:
         process.wait()
 
 
+def wanted(asked: bool, refused: bool) -> bool:
+    """Whether to start it: if asked, or if somebody looks at a terminal and did not refuse."""
+    return asked or (not refused and sys.stdout.isatty())
+
+
+def how_to_open(folder: Path) -> str:
+    """The command that shows the curves later."""
+    return f"tensorboard --logdir {folder}"
+
+
 def free_port(wanted: int) -> int:
     """`wanted`, or the next port nobody listens on."""
     for port in range(wanted, min(wanted + TRIES, 65536)):

@@ -17,10 +17,11 @@ Algorithm = Literal["hmasd", "mappo"]
 
 @dataclass(frozen=True)
 class HMASDConfig:
-    """Hyper-parameters; the defaults are the user's UAV configuration, presets change them."""
+    """Hyper-parameters; the defaults are the user's UAV configuration with intrinsic rewards that suit any reward."""
 
     env: str = "uav1"
-    """uav1, uav2, uav2-relay, alice_and_bob, or package.module:factory of a PettingZoo ParallelEnv"""
+    """uav1, uav2, uav2-relay, alice_and_bob, or package.module:factory of a PettingZoo ParallelEnv; the first four and
+    mpe2.simple_spread_v3:parallel_env have presets, any other starts from the options shown here"""
     env_options: tuple[str, ...] = ()
     """options of the environment, each as name=value"""
     algorithm: Algorithm = "hmasd"
@@ -51,12 +52,18 @@ class HMASDConfig:
     """weight of the entropy of actions"""
     lambda_e: float = 1.0
     """weight of the environment's reward in the low-level reward"""
-    lambda_team: float = 0.1
+    lambda_team: float = 0.01
     """lambda_D: weight of the team discriminator in the low-level reward"""
-    lambda_agent: float = 0.5
+    lambda_agent: float = 0.02
     """lambda_d: weight of the individual discriminator in the low-level reward"""
-    skill_baseline: bool = False
-    """add log n_Z and log n_z to the discriminators' terms, so that the bonus of a blind guess is 0"""
+    relative_intrinsic: bool = True
+    """both weights are shares of the environment's part: they are multiplied by the mean of |lambda_e r| over the run's
+    steps so far (at least .01), so that the same numbers suit rewards of any size"""
+    skill_baseline: bool = True
+    """add log n_Z and log n_z to the discriminators' terms, so that the bonus of a blind guess is 0; without it every
+    step costs, and agents that can die learn to"""
+    death_ends_return: bool = False
+    """an agent's return ends with its death; else the team's goes on to count for it, as for the living"""
     critic_sees_skills: bool = False
     """the low-level critic sees all agents' skills and has an output for each agent"""
     advantage_std_floor: float = 1e-5
@@ -66,6 +73,10 @@ class HMASDConfig:
 
     state_noise: bool = False
     """the noise of continuous actions depends on what an agent sees; else it is one learnt deviation for each number"""
+
+    agent_ids: bool | None = None
+    """the actor and the coordinator see which agent an observation is of; not given: where agents are not told apart by
+    what they see when an episode begins"""
 
     hidden: int = 64
     """width of all networks"""
@@ -145,6 +156,12 @@ class HMASDConfig:
             return self.samples_per_update
         wanted = self._on_the_way(self.samples_per_update, self.final_samples_per_update, env_steps)
         return max(round(wanted / self.envs), 1) * self.envs
+
+    @property
+    def played_k(self) -> int:
+        """Steps a choice of skills really lasts: a segment never outlives its round, so in use it does not either."""
+        longest = max(self.samples_per_update, self.final_samples_per_update or 0) // self.envs
+        return min(self.k, longest)
 
     def learning_rate(self, env_steps: int) -> float:
         """Of the update after `env_steps`: constant, or linear in progress."""

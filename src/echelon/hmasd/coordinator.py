@@ -41,7 +41,7 @@ class SkillCoordinator(nn.Module):
         width = sizes.hidden
         self.sizes = sizes
         self.embed_state = orthogonal(nn.Linear(sizes.state, width), HIDDEN_GAIN)
-        self.embed_observation = orthogonal(nn.Linear(sizes.obs, width), HIDDEN_GAIN)
+        self.embed_observation = orthogonal(nn.Linear(sizes.obs + sizes.ids, width), HIDDEN_GAIN)
         self.embed_norm = nn.LayerNorm(width)
         self.encoder = nn.ModuleList(EncoderBlock(width, sizes.heads) for _ in range(sizes.encoder_layers))
         self.value_state, self.value_observation = head(width, 1), head(width, 1)
@@ -52,7 +52,8 @@ class SkillCoordinator(nn.Module):
         self.decoder = nn.ModuleList(DecoderBlock(width, sizes.heads) for _ in range(sizes.decoder_layers))
         self.team_head, self.agent_head = head(width, sizes.team_skills), head(width, sizes.agent_skills)
         nn.init.normal_(self.start, std=0.5)
-        self._later = later_tokens(sizes.agents + 1)
+        self.register_buffer("_later", later_tokens(sizes.agents + 1), persistent=False)
+        self._later: Tensor
         self._embed = Chain(self.embed_state), Chain(self.embed_observation)
         self._embedded, self._chosen = Chain(nn.GELU(), self.embed_norm), Chain(self.choice_norm)
         self._values = Chain(self.value_state), Chain(self.value_observation)
@@ -61,7 +62,8 @@ class SkillCoordinator(nn.Module):
     def encode(self, state: Tensor, observation: Tensor) -> tuple[Tensor, Tensor, BackEncode]:
         """Tokens (n + 1, M, H) and the value of each (n + 1, M), from s (M, S) and o (M, n, F)."""
         of_state, back_state = self._embed[0].run(state.unsqueeze(0), input_gradient=False)
-        of_others, back_others = self._embed[1].run(observation.transpose(0, 1), input_gradient=False)
+        others = self.sizes.with_ids(observation).transpose(0, 1)
+        of_others, back_others = self._embed[1].run(others, input_gradient=False)
         x, back_embedded = self._embedded.run(torch.cat([of_state, of_others]))
         backs = []
         for block in self._blocks(EncoderBlock):

@@ -22,7 +22,10 @@ from echelon.onpolicy.ppo import under
 
 @dataclass(frozen=True)
 class IntrinsicRewards:
-    """The low-level reward r^i = lambda_e r + lambda_D log q_D(Z|s') + lambda_d log q_d(z^i|o'^i,Z), and its parts."""
+    """The low-level reward r^i = lambda_e r + lambda_D log q_D(Z|s') + lambda_d log q_d(z^i|o'^i,Z), and its parts.
+
+    An agent that is gone while its team goes on has the first two terms.
+    """
 
     total: Array  # (T, B, n)
     environment: float
@@ -51,18 +54,52 @@ class SkillData:
     agent_skill: Tensor  # (K,)
 
     @classmethod
-    def of(cls, batch: RolloutBatch) -> SkillData:
+    def of(cls, batch: RolloutBatch, device: torch.device | str = "cpu") -> SkillData:
         """Next states and observations of a round, without steps in which nobody acted."""
         acts, skills = batch.acts, batch.observation["skills"]  # (T, B, n), (T, B, n + 1)
         any_acts = acts.any(-1)
         teams = np.broadcast_to(skills[:, :, :1], acts.shape)
-        return cls(
-            as_tensor(batch.extra["next_state"][any_acts]),
-            torch.from_numpy(skills[:, :, 0][any_acts]),
-            as_tensor(batch.extra["next_observation"][acts]),
-            torch.from_numpy(teams[acts]),
-            torch.from_numpy(skills[:, :, 1:][acts]),
+        arrays = (
+            batch.extra["next_state"][any_acts],
+            skills[:, :, 0][any_acts],
+            batch.extra["next_observation"][acts],
+            teams[acts],
+            skills[:, :, 1:][acts],
         )
+        return cls(*(as_tensor(array).to(device) for array in arrays))
+
+
+UNIT_DECAY, LEAST_UNIT = 0.99, 0.01
+
+
+class RewardUnit:
+    """How large the environment's part of a step's reward is: the mean of its size, over rounds, debiased.
+
+        m <- beta m + (1 - beta) mean |x|,   w <- beta w + (1 - beta),   unit = max(m / w, .01)
+
+    The least unit keeps skills apart where nothing has been earned yet.
+    """
+
+    def __init__(self) -> None:
+        self._sum, self._weight = 0.0, 0.0
+
+    @property
+    def value(self) -> float:
+        """1 before the first round."""
+        return max(self._sum / self._weight, LEAST_UNIT) if self._weight else 1.0
+
+    def update(self, earned: Array) -> None:
+        """Take in the environment's part of every step of a round."""
+        self._sum = UNIT_DECAY * self._sum + (1 - UNIT_DECAY) * float(np.abs(earned).mean())
+        self._weight = UNIT_DECAY * self._weight + (1 - UNIT_DECAY)
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Both sums."""
+        return {"sums": torch.tensor([self._sum, self._weight], dtype=torch.float64)}
+
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        """Continue from saved sums."""
+        self._sum, self._weight = state["sums"].tolist()
 
 
 class Discriminators:
@@ -71,34 +108,39 @@ class Discriminators:
     def __init__(self, team: TeamDiscriminator, individual: IndividualDiscriminator, config: HMASDConfig) -> None:
         self.team, self.individual, self.config = team, individual, config
         self.optimizer = JointAdam([*team.parameters(), *individual.parameters()], config.lr)
+        self.unit = RewardUnit()
+        self.device = self.optimizer.joint.device
 
     @torch.inference_mode()
     def rewards(self, batch: RolloutBatch) -> IntrinsicRewards:
         """Low-level rewards of a round, with the discriminators as they are now: those it was collected under."""
-        config, data = self.config, SkillData.of(batch)
+        config, data = self.config, SkillData.of(batch, self.device)
         acts = batch.acts
-        team = self.team(data.state).gather(1, data.team_skill[:, None])[:, 0].numpy()
-        own = self.individual(data.observation, data.its_team_skill).gather(1, data.agent_skill[:, None])[:, 0].numpy()
+        team = self.team(data.state).gather(1, data.team_skill[:, None])[:, 0].cpu().numpy()
+        guessed = self.individual(data.observation, data.its_team_skill)
+        own = guessed.gather(1, data.agent_skill[:, None])[:, 0].cpu().numpy()
         if config.skill_baseline:
             team, own = team - uniform_log(config.team_skills), own - uniform_log(config.agent_skills)
+        unit = self.unit.value if config.relative_intrinsic else 1.0
         team_term, own_term = np.zeros(acts.shape[:2], np.float32), np.zeros(acts.shape, np.float32)
-        team_term[acts.any(-1)], own_term[acts] = config.lambda_team * team, config.lambda_agent * own
+        team_term[acts.any(-1)], own_term[acts] = unit * config.lambda_team * team, unit * config.lambda_agent * own
         earned = np.float32(config.lambda_e) * batch.reward
         shared = np.broadcast_to(team_term[:, :, None], acts.shape)
-        total = np.where(acts, earned + shared + own_term, np.float32(0.0)).astype(np.float32)
+        total = np.where(batch.earning, earned + shared + own_term, np.float32(0.0)).astype(np.float32)
         return IntrinsicRewards(
             total, float(earned[acts].mean()), float(shared[acts].mean()), float(own_term[acts].mean())
         )
 
     def rewarded(self, batch: RolloutBatch) -> tuple[RolloutBatch, IntrinsicRewards]:
         """The batch with low-level rewards in place of the environment's."""
+        self.unit.update(self.config.lambda_e * batch.reward[batch.acts])
         rewards = self.rewards(batch)
         return replace(batch, reward=rewards.total), rewards
 
     @torch.inference_mode()
     def update(self, batch: RolloutBatch) -> DiscriminatorStats:
         """Learn from this round alone: a longer memory would hold skills that mean something else by now."""
-        data = SkillData.of(batch)
+        data = SkillData.of(batch, self.device)
         seen = self.individual.joined(data.observation, data.its_team_skill)
         first: DiscriminatorStats | None = None
         parts = ((self.team.logits, data.state, data.team_skill), (self.individual.logits, seen, data.agent_skill))
@@ -120,12 +162,14 @@ class Discriminators:
         """Weights and optimiser."""
         state = {f"team.{name}": t.detach().clone() for name, t in self.team.state_dict().items()}
         state |= {f"individual.{name}": t.detach().clone() for name, t in self.individual.state_dict().items()}
+        state |= {f"unit.{name}": t for name, t in self.unit.state_dict().items()}
         return state | {f"optimizer.{name}": t for name, t in self.optimizer.state_dict().items()}
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Continue from a saved state."""
         self.team.load_state_dict(under(state, "team."))
         self.individual.load_state_dict(under(state, "individual."))
+        self.unit.load_state_dict(under(state, "unit."))
         self.optimizer.load_state_dict(under(state, "optimizer."))
 
 

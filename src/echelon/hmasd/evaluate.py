@@ -3,34 +3,31 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
 
 from echelon.envs.make import make_vector_env
-from echelon.hmasd.agent import HMASDAgent
+from echelon.envs.random_streams import WorldStreams, world_seeds
+from echelon.envs.vector import BoxActions, Observed, VectorEnv
+from echelon.hmasd.agent import HMASDAgent, find_checkpoint
 from echelon.hmasd.config import HMASDConfig
 from echelon.hmasd.options import EvaluateOptions
+from echelon.hmasd.rollout import ActionMap, Episodes
 from echelon.hmasd.sizes import Sizes, spec_from_json
 from echelon.onpolicy.batch import Array
-from echelon.runtime.checkpoint import latest
 from echelon.runtime.files import write_json
 from echelon.runtime.seeding import task_seed
 
 logger = logging.getLogger("echelon.hmasd")
 
 
-@dataclass(frozen=True)
-class Evaluation:
+class Evaluation(Episodes):
     """Results of test episodes."""
-
-    returns: Array  # (E,)
-    lengths: Array  # (E,)
-    success: Array | None  # (E,)
 
     @property
     def reward_per_step(self) -> float:
@@ -51,7 +48,9 @@ class Evaluation:
             "Eval/MaxReward": float(self.returns.max()),
             "Eval/RewardPerStep": self.reward_per_step,
         }
-        return named if self.success_rate is None else {**named, "Eval/SuccessRate": self.success_rate}
+        if self.success_rate is not None:
+            named["Eval/SuccessRate"] = self.success_rate
+        return named | {f"Eval/Info/{name}": mean for name, mean in self.means().items()}
 
     def __str__(self) -> str:
         text = (
@@ -63,28 +62,57 @@ class Evaluation:
 
 def evaluate(agent: HMASDAgent, episodes: int, seed: int, greedy: bool = False) -> Evaluation:
     """One episode in each of `episodes` worlds; it begins new episodes of the agent, so give it one of its own."""
-    config = agent.config
+    with _test_worlds(agent.config, episodes, seed) as env:
+        agent.reset(episodes, task_seed(seed, "evaluation", "choices"), greedy)
+        return _play(env, agent.act_on, agent.restart)
+
+
+def random_play(options: Mapping[str, Any], episodes: int, seed: int) -> Evaluation:
+    """The same episodes with actions drawn evenly from those allowed: what an agent that learns must exceed."""
+    config = HMASDConfig.from_json(dict(options))
+    streams = WorldStreams(world_seeds(task_seed(seed, "evaluation", "random"), episodes))
+    with _test_worlds(config, episodes, seed) as env:
+        spec, allowed = env.spec, ActionMap(env.spec)
+
+        def act(seen: Observed) -> Array:
+            if isinstance(spec.actions, BoxActions):
+                low, high = spec.actions.low_array, spec.actions.high_array
+                drawn = streams.uniform(slice(None), low.size).reshape(episodes, *low.shape)
+                return (low + drawn * (high - low)).astype(np.float32)
+            mask = allowed.mask(seen)
+            free = np.ones((episodes, spec.num_agents, spec.actions.width), bool) if mask is None else mask
+            chances = streams.uniform(slice(None), free[0].size).reshape(free.shape)
+            best: Array = np.where(free, chances, -1.0).argmax(-1)
+            return best
+
+        return _play(env, act, lambda _: None)
+
+
+def _test_worlds(config: HMASDConfig, episodes: int, seed: int) -> VectorEnv:
     workers = None if ":" not in config.env else 0
     env_seed = task_seed(seed, "evaluation", "worlds")
-    with make_vector_env(config.env, episodes, env_seed, workers=workers, **config.environment_options()) as env:
-        seen = env.reset()
-        agent.reset(episodes, task_seed(seed, "evaluation", "choices"), greedy)
-        returns, lengths = np.zeros(episodes), np.zeros(episodes, np.int64)
-        success: Array | None = None
-        running = np.ones(episodes, bool)
-        while running.any():
-            now = env.step(agent.act_on(seen))
-            over = running & now.done
-            if over.any():
-                returns[over], lengths[over] = now.info["episode_return"][over], now.info["episode_length"][over]
-                if "success" in now.info:
-                    success = np.zeros(episodes, bool) if success is None else success
-                    success[over] = now.info["success"][over]
-                running &= ~over
-            if now.done.any():
-                agent.restart(now.done)
-            seen = now
-    return Evaluation(returns, lengths, success)
+    return make_vector_env(config.env, episodes, env_seed, workers=workers, **config.environment_options())
+
+
+def _play(env: VectorEnv, act: Callable[[Observed], Array], restart: Callable[[Array], None]) -> Evaluation:
+    """The first episode of each world that does not crash."""
+    seen = env.reset()
+    played: list[Episodes] = []
+    order: list[int] = []
+    running = np.ones(env.num_envs, bool)
+    while running.any():
+        now = env.step(act(seen))
+        over = np.flatnonzero(running & now.done & ~now.dropped)  # a crashed world plays another episode
+        if len(over):
+            played.append(Episodes.of(now, over))
+            order += over.tolist()
+            running[over] = False
+        if now.done.any():
+            restart(now.done)
+        seen = now
+    found, by_world = Episodes.join(played), np.argsort(order)
+    metrics = {name: told[by_world] for name, told in found.metrics.items()}
+    return Evaluation(found.returns[by_world], found.lengths[by_world], metrics)
 
 
 def evaluate_weights(
@@ -95,16 +123,6 @@ def evaluate_weights(
     agent = HMASDAgent(HMASDConfig.from_json(header["options"]), spec_from_json(header["spec"]))
     agent.networks.load_state_dict({name: torch.tensor(array) for name, array in weights.items()})
     return evaluate(agent, episodes, seed, greedy)
-
-
-def find_checkpoint(path: Path) -> Path:
-    """The checkpoint itself, or the last one of a run's directory."""
-    if (path / "state.json").is_file():
-        return path
-    for folder in (path / "checkpoints", path):
-        if folder.is_dir() and (found := latest(folder)) is not None:
-            return found
-    raise ValueError(f"{path} is neither a checkpoint nor a run with one; give checkpoints/hmasd_sync_<steps>")
 
 
 def move_to(agent: HMASDAgent, env_options: Sequence[str]) -> None:
@@ -131,7 +149,10 @@ def run(options: EvaluateOptions) -> int:
             **result.tags(),
             "returns": result.returns.tolist(),
             "lengths": result.lengths.tolist(),
-            "success": None if result.success is None else result.success.tolist(),
+            "success": None if result.success is None else result.success.astype(bool).tolist(),
+            "metrics": {
+                name: [None if math.isnan(x) else x for x in told.tolist()] for name, told in result.metrics.items()
+            },
         }
         write_json(options.json_path, content)
     return 0

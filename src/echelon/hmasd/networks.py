@@ -103,13 +103,15 @@ class SkillDiscoverer(nn.Module):
         super().__init__()
         self.sizes = sizes
         outputs = sizes.actions * (2 if sizes.state_noise else 1)
-        self.actor = Trunk(sizes.obs, sizes.agent_skills, sizes.hidden, outputs, sizes.recurrent)
+        self.actor = Trunk(sizes.obs + sizes.ids, sizes.agent_skills, sizes.hidden, outputs, sizes.recurrent)
         self.log_std = nn.Parameter(torch.zeros(sizes.actions)) if sizes.continuous else None
         seen = sizes.team_skills + (sizes.agents * sizes.agent_skills if sizes.critic_sees_skills else 0)
         values = sizes.agents if sizes.critic_sees_skills else 1
         self.critic = Trunk(sizes.state, seen, sizes.hidden, values, sizes.recurrent)
         offset = [0] + [sizes.team_skills + i * sizes.agent_skills for i in range(sizes.agents)]
-        self._offset = torch.tensor(offset if sizes.critic_sees_skills else offset[:1])  # (1,) or (n + 1,)
+        known = torch.tensor(offset if sizes.critic_sees_skills else offset[:1])  # (1,) or (n + 1,)
+        self.register_buffer("_offset", known, persistent=False)
+        self._offset: Tensor
 
     def evaluate(self, chunks: Chunks) -> Evaluation:
         """Score stored actions in sequence from the stored memories; a unit is an agent."""
@@ -118,7 +120,7 @@ class SkillDiscoverer(nn.Module):
     def score(self, chunks: Chunks) -> tuple[Evaluation, BackAll]:
         """The same with its gradient."""
         seen, sizes = chunks.observation, self.sizes
-        observation = seen["observation"]  # (L, M, n, F)
+        observation = sizes.with_ids(seen["observation"])  # (L, M, n, F)
         length, pieces = observation.shape[:2]
         skills = seen["skills"] if sizes.skilled else None  # (L, M, n + 1)
         mine = None if skills is None else skills[:, :, 1:].reshape(length, -1, 1)
@@ -158,7 +160,8 @@ class SkillDiscoverer(nn.Module):
         """
         worlds, agents = observation.shape[:2]
         mine = None if skills is None else skills[:, 1:].reshape(-1, 1)
-        out, actor = self.actor.step(observation.flatten(0, 1), mine, memory["actor"].flatten(0, 1))
+        known = self.sizes.with_ids(observation).flatten(0, 1)
+        out, actor = self.actor.step(known, mine, memory["actor"].flatten(0, 1))
         choice = self._choice(out.view(worlds, agents, -1), mask)
         if draws is None:
             stored = choice.mode()
@@ -255,6 +258,12 @@ class HMASDNetworks(nn.Module):
         self.coordinator = SkillCoordinator(sizes) if sizes.skilled else None
         self.team = TeamDiscriminator(sizes) if sizes.skilled else None
         self.individual = IndividualDiscriminator(sizes) if sizes.skilled else None
+
+    @classmethod
+    def on(cls, device: torch.device, sizes: Sizes) -> HMASDNetworks:
+        """Networks made on a device, to load weights into; moving them would part layers from their chains."""
+        with device:
+            return cls.seeded(sizes, 0)
 
     @classmethod
     def seeded(cls, sizes: Sizes, seed: int) -> HMASDNetworks:

@@ -23,8 +23,11 @@ class TrainOptions:
     """
 
     preset: str | None = None
-    """alice_and_bob, alice_and_bob-paper, uav1, uav2, uav2-relay, these three with -tuned, or spread; not given:
-    the one of --env, if any"""
+    """tuned: alice_and_bob, uav1, uav2, uav2-relay (these three also with -tuned: another view); spread, for MPE's
+    simple_spread; values of the documents: alice_and_bob-paper, uav1-as-given, uav2-as-given, uav2-relay-as-given;
+    not given: the one of --env, if any"""
+    config_file: Annotated[Path | None, tyro.conf.arg(name="config")] = None
+    """a TOML or JSON file of options, or the config.json of a run; options given here on the command line come last"""
     output_dir: Path | None = None
     """the run's directory; not given: runs/hmasd/<preset or env>-<algorithm>-seed<seed>"""
     model_path: Path | None = None
@@ -45,10 +48,14 @@ class TrainOptions:
     """delete all but the newest so many"""
     executor: str = "serial"
     """where rounds are collected: serial, loky:2, dask, dask:tcp://host:8786; needs --collectors of 2 or more"""
+    device: str = "cpu"
+    """torch device of the updates, such as cuda; collecting stays on the processor"""
     env_workers: int | None = None
     """processes of a third-party environment; not given: one a core"""
     tensorboard: Flag = False
-    """start TensorBoard beside the training"""
+    """start TensorBoard beside the training, also where no terminal is attached; in a terminal it starts by itself"""
+    no_tensorboard: Flag = False
+    """do not start it"""
     tensorboard_port: int = 6006
     """its port; the next free one if it is taken"""
     log_level: LogLevel = "INFO"
@@ -63,6 +70,8 @@ class TrainOptions:
                 raise ValueError(f"{name}={self.__dict__[name]} must not be negative; 0 turns it off")
         if self.eval_episodes < 1:
             raise ValueError(f"eval_episodes={self.eval_episodes} must be at least 1")
+        if self.tensorboard and self.no_tensorboard:
+            raise ValueError("--tensorboard and --no-tensorboard were both given; use one")
         if self.eval_only and self.model_path is None:
             raise ValueError("--eval-only needs --model-path: the checkpoint to evaluate")
         if self.executor != "serial" and self.config.collectors == 1:
@@ -120,6 +129,9 @@ class RenderOptions:
     """take the most probable skill and action instead of drawing them, as in training"""
     seed: int = 0
     """root of the episode's random streams"""
+    env_options: tuple[str, ...] = ()
+    """options in which the world differs from those of the training, each as name=value; render_mode=rgb_array is given
+    to third-party worlds by itself"""
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,9 @@
 """Presets: options that belong together. Imports neither torch nor numpy.
 
 `alice_and_bob-paper` has the values of the paper's tables, `alice_and_bob` those that a search found to work
-(docs/results.md says what matters and why); `uav1`, `uav2` and `uav2-relay` are the user's configuration; those that
-end in `-tuned` are the same worlds, seen another way, with options under which learning is quick.
+(docs/results.md says what matters and why). `uav1`, `uav2` and `uav2-relay` are options under which these worlds are
+learnt; `…-as-given` is the user's configuration to the letter; those that end in `-tuned` are the same worlds, seen
+another way.
 """
 
 from __future__ import annotations
@@ -10,8 +11,10 @@ from __future__ import annotations
 import difflib
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from echelon.hmasd.config import HMASDConfig
+from echelon.hmasd.config_file import model_options, read_options
 from echelon.hmasd.options import TrainOptions
 
 _ALICE_PAPER = HMASDConfig(
@@ -26,6 +29,8 @@ _ALICE_PAPER = HMASDConfig(
     lambda_e=0.0,
     lambda_team=0.1,
     lambda_agent=0.2,
+    skill_baseline=False,
+    relative_intrinsic=False,
     encoder_layers=1,
     decoder_layers=1,
     heads=1,
@@ -54,19 +59,15 @@ _ALICE = replace(
     kl_stop=0.03,
 )
 
-# Each UAV sees what the team would gain if it stood elsewhere. Long rounds of short episodes, a horizon of 50 steps (a
-# UAV crosses the area in 33), no bonus for random actions, noise that can be small at rest and large on the way, and
-# intrinsic rewards that stay small beside .3 a step.
-_UAV_TUNED = HMASDConfig(
-    env_options=("max_steps=200", "view=outlook"),
+# Long rounds of short episodes, a horizon of 50 steps (a UAV crosses the area in 33), no bonus for random actions, and
+# noise that can be small at rest and large on the way.
+_UAV = HMASDConfig(
+    env_options=("max_steps=200",),
     total_steps=2_000_000,
     envs=64,
     samples_per_update=6400,
     lambda_h=0.01,
     lambda_l=0.0,
-    lambda_team=0.002,
-    lambda_agent=0.004,
-    skill_baseline=True,
     state_noise=True,
     encoder_layers=1,
     decoder_layers=1,
@@ -80,6 +81,15 @@ _UAV_TUNED = HMASDConfig(
     gamma=0.98,
     max_grad_norm=10.0,
     kl_stop=0.03,
+)
+
+# Each UAV sees what the team would gain if it stood elsewhere.
+_UAV_TUNED = replace(
+    _UAV,
+    env_options=("max_steps=200", "view=outlook"),
+    lambda_team=0.002,
+    lambda_agent=0.004,
+    relative_intrinsic=False,
 )
 
 # The outlook knows nothing of links to the ground, on which everything depends here: the map is better.
@@ -107,12 +117,15 @@ _SPREAD = HMASDConfig(
     max_grad_norm=10.0,
 )
 
+# The user's configuration to the letter: its bonus is always a cost, and larger than the reward.
+_AS_GIVEN = HMASDConfig(lambda_team=0.1, lambda_agent=0.5, relative_intrinsic=False, skill_baseline=False)
+UAVS = ("uav1", "uav2", "uav2-relay")
+
 PRESETS: dict[str, TrainOptions] = {
     "alice_and_bob": TrainOptions(config=_ALICE, eval_episodes=100),
     "alice_and_bob-paper": TrainOptions(config=_ALICE_PAPER, eval_episodes=100),
-    "uav1": TrainOptions(config=HMASDConfig(env="uav1"), eval_greedy=True),
-    "uav2": TrainOptions(config=HMASDConfig(env="uav2"), eval_greedy=True),
-    "uav2-relay": TrainOptions(config=HMASDConfig(env="uav2-relay"), eval_greedy=True),
+    **{env: TrainOptions(config=replace(_UAV, env=env), eval_greedy=True, eval_episodes=32) for env in UAVS},
+    **{f"{env}-as-given": TrainOptions(config=replace(_AS_GIVEN, env=env), eval_greedy=True) for env in UAVS},
     **{
         f"{env}-tuned": TrainOptions(config=replace(tuned, env=env), eval_greedy=True, eval_episodes=32)
         for env, tuned in (("uav1", _UAV_TUNED), ("uav2", _UAV_TUNED), ("uav2-relay", _UAV_RELAY_TUNED))
@@ -131,13 +144,24 @@ def preset(name: str) -> TrainOptions:
 
 
 def train_defaults(arguments: Sequence[str]) -> TrainOptions:
-    """Defaults of the train command for these arguments: those of --preset, or of --env where it names a preset."""
+    """Defaults of the train command: those of --config, --preset, --env or the model to evaluate."""
+    if (file := _value(arguments, "--config")) is not None:
+        return replace(read_options(Path(file)), config_file=Path(file))
+    model = _value(arguments, "--model-path")
+    if "--eval-only" in arguments and model is not None and (its := model_options(Path(model))) is not None:
+        return its
     if (name := _value(arguments, "--preset")) is not None:
         return preset(name)
     env = _value(arguments, "--env")
     if env is None:
         return preset("uav1")
-    return preset(env) if env in PRESETS else TrainOptions(config=HMASDConfig(env=env))
+    return for_environment(env)
+
+
+def for_environment(env: str) -> TrainOptions:
+    """The preset of an environment, by its name or by the environment it is for; else the plain options."""
+    names = [name for name, options in PRESETS.items() if env in (name, options.config.env)]
+    return preset(names[0]) if names else TrainOptions(config=HMASDConfig(env=env))
 
 
 def _value(arguments: Sequence[str], flag: str) -> str | None:

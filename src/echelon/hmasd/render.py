@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
+from echelon.envs.foreign import EnvSetupError
 from echelon.envs.make import make_vector_env
-from echelon.hmasd.agent import HMASDAgent
+from echelon.hmasd.agent import HMASDAgent, find_checkpoint
 from echelon.hmasd.curves import write_picture
-from echelon.hmasd.evaluate import find_checkpoint
+from echelon.hmasd.evaluate import move_to
 from echelon.hmasd.film import check_film, write_film
 from echelon.hmasd.options import RenderOptions
 from echelon.hmasd.skill_picture import draw_skills, watch_skills
@@ -21,7 +23,8 @@ from echelon.runtime.seeding import task_seed
 
 logger = logging.getLogger("echelon.hmasd")
 
-COLOURS = ("#1f77b4", "#ff7f0e", "#2ca02c", "#d62728", "#9467bd", "#8c564b", "#e377c2", "#bcbd22", "#17becf", "#7f7f7f")
+COLOURS = ("#ffe600", "#e377c2", "#00d5e0", "#8c4a2f", "#7cdd18", "#111111", "#d000b8", "#8a8a00", "#004d40", "#fffbb0")
+"""Of skills; none is near a colour that a built-in environment draws roles or things in."""
 
 
 def frames(agent: HMASDAgent, seed: int, greedy: bool, max_steps: int, every: int) -> Iterator[NDArray[np.uint8]]:
@@ -42,6 +45,17 @@ def frames(agent: HMASDAgent, seed: int, greedy: bool, max_steps: int, every: in
             if now.done[0]:
                 return
             seen = now
+
+
+def to_film(agent: HMASDAgent, env_options: Sequence[str]) -> None:
+    """Let the agent play in worlds with these options, which draw themselves: third-party ones must be asked to."""
+    asked = any(option.startswith("render_mode=") for option in (*agent.config.env_options, *env_options))
+    if ":" in agent.config.env and not asked:
+        with suppress(EnvSetupError):  # a factory without that option may draw nevertheless
+            move_to(agent, (*env_options, "render_mode=rgb_array"))
+            return
+    if env_options:
+        move_to(agent, env_options)
 
 
 def _caption(agent: HMASDAgent) -> str:
@@ -65,6 +79,7 @@ def run(options: RenderOptions) -> int:
         raise ValueError(f"{options.skills} must end in .png or .svg")
     torch.set_num_threads(1)
     agent = HMASDAgent.load(find_checkpoint(options.model_path))
+    to_film(agent, options.env_options)
     episode = frames(agent, options.seed, options.greedy, options.max_steps, options.every)
     logger.info("%s: %d frames", options.output, write_film(options.output, episode, options.fps))
     if options.skills is not None:

@@ -66,7 +66,9 @@ def group_collector(
     """The collector of one group."""
     size = config.envs // config.collectors
     seeds = world_seeds(task_seed(config.seed, "choices"), config.envs)[group * size : (group + 1) * size]
-    return SkillCollector(networks, env, config.k, config.recurrent_chunk, seeds, version_of, on_step)
+    return SkillCollector(
+        networks, env, config.k, config.recurrent_chunk, seeds, version_of, on_step, config.death_ends_return
+    )
 
 
 class LocalShares:

@@ -5,6 +5,10 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
+import torch
+from torch import Tensor
+
+from echelon.envs.spaces import ActionForm, Form
 from echelon.envs.vector import BoxActions, DiscreteActions, EnvSpec
 from echelon.hmasd.config import HMASDConfig
 
@@ -28,6 +32,8 @@ class Sizes:
     recurrent: bool
     critic_sees_skills: bool
     state_noise: bool
+    ids: int = 0
+    """numbers that tell which agent an observation is of: one for each agent, or none"""
 
     @property
     def skilled(self) -> bool:
@@ -54,7 +60,15 @@ class Sizes:
             recurrent=config.recurrent,
             critic_sees_skills=config.critic_sees_skills and skilled,
             state_noise=config.state_noise and continuous,
+            ids=spec.num_agents if config.agent_ids else 0,
         )
+
+    def with_ids(self, observation: Tensor) -> Tensor:
+        """Observations (..., n, F), each with the one-hot number of its agent behind it, if agents have one."""
+        if not self.ids:
+            return observation
+        ids = torch.eye(self.ids, dtype=observation.dtype, device=observation.device)
+        return torch.cat([observation, ids.expand(*observation.shape[:-1], self.ids)], -1)
 
     def check_same(self, saved: Sizes, source: str) -> None:
         """Refuse weights of other shapes, and say what differs."""
@@ -80,6 +94,7 @@ def spec_from_json(content: dict[str, Any]) -> EnvSpec:
         actions = DiscreteActions(tuple(raw["counts"]))
     else:
         actions = BoxActions(tuple(map(tuple, raw["low"])), tuple(map(tuple, raw["high"])))
+    state_form = content.get("state_form")
     return EnvSpec(
         name=content["name"],
         agents=tuple(content["agents"]),
@@ -87,4 +102,8 @@ def spec_from_json(content: dict[str, Any]) -> EnvSpec:
         state_dim=content["state_dim"],
         actions=actions,
         max_steps=content["max_steps"],
+        sees=tuple(Form.from_json(form) for form in content.get("sees", ())),
+        does=tuple(ActionForm.from_json(form) for form in content.get("does", ())),
+        state_form=None if state_form is None else Form.from_json(state_form),
+        state_joined=content.get("state_joined", False),
     )

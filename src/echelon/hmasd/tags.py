@@ -39,6 +39,7 @@ def round_tags(done: Round[UpdateStats], episodes: Episodes, sizes: Sizes) -> di
         tags["Training/Episode_Length"] = float(episodes.lengths.mean())
         if episodes.success is not None:
             tags["Training/Success_Rate"] = float(episodes.success.mean())
+        tags |= {f"Training/Info/{name}": mean for name, mean in episodes.means().items()}
     if COORDINATOR in done.rollout:
         tags |= coordinator_tags(done.stats, done.rollout[COORDINATOR])
         tags |= skill_tags(low, sizes)

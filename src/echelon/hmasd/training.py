@@ -4,33 +4,36 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator
-from concurrent.futures import Future
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import torch
 
 from echelon.envs.make import make_vector_env
-from echelon.hmasd.agent import HMASDAgent
-from echelon.hmasd.board import tensorboard
+from echelon.envs.vector import VectorEnv
+from echelon.hmasd.agent import HMASDAgent, find_checkpoint
+from echelon.hmasd.beside import BackgroundEvaluation, Weights
+from echelon.hmasd.board import how_to_open, tensorboard, wanted
 from echelon.hmasd.config import HMASDConfig
-from echelon.hmasd.evaluate import Evaluation, evaluate, evaluate_weights, find_checkpoint
+from echelon.hmasd.evaluate import evaluate, move_to
 from echelon.hmasd.export import export_curves
 from echelon.hmasd.learner import UpdateStats
 from echelon.hmasd.options import TrainOptions
 from echelon.hmasd.shares import LocalShares, RemoteShares
 from echelon.hmasd.sizes import Sizes, spec_from_json
 from echelon.hmasd.tags import round_tags
-from echelon.onpolicy.loop import Round, TrainingLoop, crossed
+from echelon.onpolicy.loop import Round, TrainingLoop
 from echelon.onpolicy.ppo import under
 from echelon.runtime.checkpoint import latest, load_checkpoint, save_checkpoint
 from echelon.runtime.executors import NamedExecutor, make_executor
 from echelon.runtime.metrics import MetricsWriter, read_metrics
-from echelon.runtime.rundir import RunDir, open_run
-from echelon.runtime.seeding import task_seed
+from echelon.runtime.rundir import RunDir, open_run, read_config
 
 logger = logging.getLogger("echelon.hmasd")
+
+EVALUATION = "evaluation_"  # in a checkpoint, before the step of weights that wait for their evaluation
 
 MAY_CHANGE = (
     "model_path",
@@ -38,7 +41,13 @@ MAY_CHANGE = (
     "keep_checkpoints",
     "executor",
     "env_workers",
+    "device",
+    "eval_every",
+    "eval_episodes",
+    "eval_greedy",
+    "checkpoint_every",
 )
+"""Options that change nothing that is learnt: another value goes on with the run."""
 
 
 class Run:
@@ -50,7 +59,9 @@ class Run:
             config.env, 1, 0, **({} if ":" not in config.env else {"workers": 0}), **config.environment_options()
         )
         with probe:
-            self.agent = HMASDAgent(config, probe.spec)
+            if config.agent_ids is None:
+                config = replace(config, agent_ids=alike(probe))
+            self.agent = HMASDAgent(config, probe.spec, options.device)
         agent = self.agent
         self.worlds: LocalShares | RemoteShares
         if executor is None:
@@ -63,11 +74,14 @@ class Run:
             self.worlds, agent, config.total_steps, lambda _: agent.round_size
         )
         self.episodes = 0
+        self.unmeasured: dict[int, Weights] = {}
+        """Weights, by step, whose evaluation was lost with the process that made the loaded checkpoint."""
 
-    def save(self, folder: Path, name: str, keep: int | None) -> Path:
-        """A checkpoint of everything."""
+    def save(self, folder: Path, name: str, keep: int | None, waiting: Mapping[int, Weights] | None = None) -> Path:
+        """A checkpoint of everything, with the weights whose evaluation is not done yet."""
         state = self.loop.state_dict()
         tensors = {"agent": under(state, "learner."), "worlds": under(state, "collector.")}
+        tensors |= {f"{EVALUATION}{multiple}": weights for multiple, weights in (waiting or {}).items()}
         counters = {"env_steps": self.loop.env_steps, "rounds": self.loop.rounds, "episodes": self.episodes}
         return save_checkpoint(
             folder, name, tensors=tensors, state=counters, config=self.agent.header(), keep_last=keep
@@ -91,44 +105,25 @@ class Run:
             logger.warning("%s has other worlds: its policies and counters are kept, its episodes are not", path)
         self.loop.env_steps, self.loop.rounds = saved.state["env_steps"], saved.state["rounds"]
         self.episodes = saved.state["episodes"]
+        self.unmeasured = {
+            int(name.removeprefix(EVALUATION)): weights
+            for name, weights in saved.tensors.items()
+            if name.startswith(EVALUATION)
+        }
 
 
-class BackgroundEvaluation:
-    """Evaluations of copies of the weights, one after the other, beside the training."""
+PROBES = 8
 
-    def __init__(self, options: TrainOptions, metrics: MetricsWriter) -> None:
-        self.options, self.metrics = options, metrics
-        self._executor: NamedExecutor | None = None
-        self._running: list[tuple[int, Future[Evaluation]]] = []
 
-    def start(self, agent: HMASDAgent, multiple: int) -> None:
-        """Evaluate the agent as it is now; the result is logged at step `multiple` when it is there."""
-        if self._executor is None:
-            self._executor = make_executor(self.options.eval_executor)
-        seed = task_seed(self.options.config.seed, "evaluation", multiple)
-        future = self._executor.submit_named(
-            f"evaluation at {multiple}",
-            evaluate_weights,
-            agent.header(),
-            {name: tensor.numpy() for name, tensor in agent.weights().items()},
-            self.options.eval_episodes,
-            seed,
-            self.options.eval_greedy,
-        )
-        self._running.append((multiple, future))
-
-    def record(self, wait: bool = False) -> None:
-        """Log the evaluations that are done; all of them, if asked to wait."""
-        while self._running and (wait or self._running[0][1].done()):
-            multiple, future = self._running.pop(0)
-            result = future.result()
-            self.metrics.record_all(result.tags(), multiple)
-            logger.info("evaluation at %d: %s", multiple, result)
-
-    def close(self) -> None:
-        """Stop the worker."""
-        if self._executor is not None:
-            self._executor.shutdown()
+def alike(probe: VectorEnv) -> bool:
+    """Whether two agents ever see the same when an episode begins: then nothing else tells them apart."""
+    for seed in range(PROBES):
+        seen = probe.reset([seed])
+        rows = [seen.observation[0, i, :width].tobytes() for i, width in enumerate(probe.spec.obs_dims)]
+        present = [row for row, alive in zip(rows, seen.alive[0], strict=True) if alive]
+        if len(set(present)) < len(present):
+            return True
+    return False
 
 
 def run(options: TrainOptions) -> int:
@@ -136,21 +131,31 @@ def run(options: TrainOptions) -> int:
     torch.set_num_threads(1)
     if options.eval_only:
         return evaluate_only(options)
-    folder = open_run(options.directory, run_options(options), may_change=may_change(options))
     with ExitStack() as stack:
-        stack.enter_context(logs(folder, options))
+        if read_config(options.directory) is not None:
+            open_directory(options)  # other options than the run's are refused before worlds are made
+        if options.model_path is not None:
+            find_checkpoint(options.model_path)
         executor = None if options.executor == "serial" else make_executor(options.executor)
         training = Run(options, executor)
         stack.callback(training.worlds.close)
+        folder = open_directory(options)  # nothing is written before the environment exists
+        stack.enter_context(logs(folder, options))
         begin(training, folder, options)
         resume_step = training.loop.env_steps if folder.resumed else None
         metrics = stack.enter_context(MetricsWriter(folder.path, resume_step=resume_step))
-        if options.tensorboard:
+        if wanted(options.tensorboard, options.no_tensorboard):
             stack.enter_context(tensorboard(folder.tensorboard, options.tensorboard_port))
+        stack.callback(logger.info, "curves: %s", how_to_open(folder.tensorboard))
         train(training, folder, options, metrics)
     for kind in ("csv", "json"):
         export_curves(folder.path, folder.path / f"curves.{kind}")
     return 0
+
+
+def open_directory(options: TrainOptions) -> RunDir:
+    """The run's directory, made or continued."""
+    return open_run(options.directory, run_options(options), may_change=may_change(options))
 
 
 def train(training: Run, folder: RunDir, options: TrainOptions, metrics: MetricsWriter) -> None:
@@ -164,11 +169,12 @@ def train(training: Run, folder: RunDir, options: TrainOptions, metrics: Metrics
             metrics.record_all(round_tags(done, training.worlds.episodes, training.agent.sizes), done.env_steps)
             progress(training, done, (done.env_steps - first) / (time.perf_counter() - started))
             evaluations.record()
-            if options.checkpoint_every and (at := done.crossed(options.checkpoint_every)) is not None:
-                evaluations.record(wait=True)  # what was measured before a checkpoint must not be lost with a crash
-                training.save(folder.checkpoints, f"hmasd_sync_{at}", options.keep_checkpoints)
+            saved_at = done.crossed(options.checkpoint_every) if options.checkpoint_every else None
             if options.eval_every and (at := done.crossed(options.eval_every)) is not None:
                 evaluations.start(training.agent, at)
+            if saved_at is not None:
+                name = f"hmasd_sync_{saved_at}"
+                training.save(folder.checkpoints, name, options.keep_checkpoints, evaluations.waiting)
         evaluations.record(wait=True)
         path = training.save(folder.checkpoints, "hmasd_sync_final", options.keep_checkpoints)
         logger.info("training is complete: %d steps, %s", training.loop.env_steps, path)
@@ -180,7 +186,13 @@ def begin(training: Run, folder: RunDir, options: TrainOptions) -> None:
     """Where to start: the run's own last checkpoint, or the one given, or nothing."""
     config = options.config
     slots = config.samples_per_update // config.envs
-    if config.skilled and slots % config.k and config.k < slots:
+    if config.skilled and config.k > slots:
+        logger.warning(
+            "k=%d exceeds the %d steps of each world in a round, at whose end every choice of skills ends: skills last "
+            "%d steps, in training and in use; use k of at most %d or rounds of at least %d samples",
+            config.k, slots, config.played_k, slots, config.k * config.envs,
+        )  # fmt: skip
+    elif config.skilled and slots % config.k:
         suits = [k for k in range(2, slots + 1) if slots % k == 0]
         logger.warning(
             "a round has %d steps of each world, which is no multiple of k=%d: the last segment of a round is short "
@@ -194,14 +206,19 @@ def begin(training: Run, folder: RunDir, options: TrainOptions) -> None:
 
 
 def catch_up(training: Run, folder: RunDir, options: TrainOptions, evaluations: BackgroundEvaluation) -> None:
-    """An evaluation that began with the last checkpoint and was lost with the process is done again."""
-    steps, every = training.loop.env_steps, options.eval_every
-    if not folder.resumed or not every or not steps:
+    """Measure random play, unless the run did; repeat evaluations lost with the process, with the weights kept."""
+    if not options.eval_every:
         return
-    at = crossed(max(steps - options.config.round_size(steps), 0), steps, every)
-    measured = read_metrics(folder.path).get("Eval/MeanReward")
-    if at is not None and (measured is None or at not in measured.steps.tolist()):
-        evaluations.start(training.agent, at)
+    known = read_metrics(folder.path)
+    if "Eval/RandomReward" in known:
+        evaluations.level = float(known["Eval/RandomReward"].values[-1])
+    else:
+        evaluations.start_random()
+    measured = known.get("Eval/MeanReward")
+    there = set() if measured is None else set(measured.steps.tolist())
+    for multiple, weights in training.unmeasured.items():
+        if multiple not in there:
+            evaluations.start(training.agent, multiple, weights)
 
 
 def progress(training: Run, done: Round[UpdateStats], rate: float) -> None:
@@ -209,7 +226,7 @@ def progress(training: Run, done: Round[UpdateStats], rate: float) -> None:
     total = training.loop.total_steps
     logger.info(
         "progress: %d/%d (%.1f%%), updates: %d, episodes: %d, %.0f steps/s",
-        done.env_steps, total, 100 * done.env_steps / total, done.index + 1, training.episodes, rate,
+        done.env_steps, total, min(100 * done.env_steps / total, 100.0), done.index + 1, training.episodes, rate,
     )  # fmt: skip
 
 
@@ -218,14 +235,18 @@ def evaluate_only(options: TrainOptions) -> int:
     assert options.model_path is not None  # the options check it
     path = find_checkpoint(options.model_path)
     agent = HMASDAgent.load(path)
+    given = options.config
+    if given.env != agent.config.env:
+        raise ValueError(f"{path} was trained in {agent.config.env}, not in {given.env}; leave --env out")
+    if given.env_options != agent.config.env_options:
+        move_to(agent, given.env_options)
     logger.info("%s: %s", path, evaluate(agent, options.eval_episodes, options.config.seed, options.eval_greedy))
     return 0
 
 
 def run_options(options: TrainOptions) -> dict[str, object]:
     """What a run's config.json holds."""
-    own = ("eval_every", "eval_episodes", "eval_greedy", "checkpoint_every", *MAY_CHANGE)
-    values = {name: getattr(options, name) for name in own}
+    values = {name: getattr(options, name) for name in MAY_CHANGE}
     return {
         **{name: str(value) if isinstance(value, Path) else value for name, value in values.items()},
         "config": options.config.to_json(),

@@ -69,14 +69,14 @@ def batch_gae(
 ) -> tuple[Array, Array]:
     """`gae` of a batch whose critic predicts (return - mean) / std; rewards and results are in units of reward.
 
-    Slots where a unit did not act (dead, or padding) count as the end of everything: their results are 0 and nothing
-    stored in them reaches a neighbour.
+    Slots where a unit does not earn (its return is over, or padding) count as the end of everything: their results are
+    0 and nothing stored in them reaches a neighbour.
     """
-    acts = batch.acts  # (T, B, U)
-    value = np.where(acts, batch.value.astype(np.float64) * std + mean, 0.0)
-    next_value = np.where(acts, batch.next_value.astype(np.float64) * std + mean, 0.0)
-    reward = np.where(acts, batch.reward, 0.0)
-    terminated, done = batch.terminated | ~acts, batch.done | ~acts
+    earning = batch.earning  # (T, B, U)
+    value = np.where(earning, batch.value.astype(np.float64) * std + mean, 0.0)
+    next_value = np.where(earning, batch.next_value.astype(np.float64) * std + mean, 0.0)
+    reward = np.where(earning, batch.reward, 0.0)
+    terminated, done = batch.terminated | ~earning, batch.done | ~earning
     return gae(reward, value, next_value, terminated, done, batch.span, gamma, lam)
 
 

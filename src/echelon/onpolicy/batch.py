@@ -6,7 +6,9 @@ Words used throughout the engine:
 - *unit* u: whatever has a probability ratio and a baseline of its own: an agent, one of the n + 1 parts of an
   autoregressive choice, a thread of a set. A unit's action may have several named parts with one joint log-probability.
 - *span*: the environment steps a decision lasted; levels of one rollout have different clocks.
-- *acts*: the unit was alive and the slot is not padding. Nothing stored elsewhere has any effect.
+- *acts*: the unit was alive and the slot is not padding: its policy learns here.
+- *earns*: the unit's return runs through the slot, whether it acts or not: an agent of a team that died goes on to
+  earn what the team earns. Nothing stored where a unit does not earn has any effect.
 - *chunk*: slots that are evaluated in sequence from a stored recurrent state.
 """
 
@@ -22,7 +24,7 @@ from numpy.typing import NDArray
 Array = NDArray[Any]
 Arrays = Mapping[str, Array]
 
-UNIT_FIELDS = ("log_prob", "value", "next_value", "reward", "terminated", "done", "alive")
+UNIT_FIELDS = ("log_prob", "value", "next_value", "reward", "terminated", "done", "alive", "earns")
 SLOT_FIELDS = ("span", "valid", "reset")
 TREE_FIELDS = ("observation", "action", "mask", "extra")
 
@@ -65,9 +67,13 @@ class RolloutBatch:
     state: Arrays = field(default_factory=dict)  # each (C, B, ...), C = ceil(T / chunk)
     """Recurrent states before slots 0, chunk, 2 chunk, ..."""
     chunk: int = 1
+    earns: Array = None  # type: ignore[assignment]  # (T, B, U)
+    """Where the unit's reward and value count; not given: where it is alive."""
 
     def __post_init__(self) -> None:
         """Check shapes, and that what acts is whole."""
+        if self.earns is None:
+            object.__setattr__(self, "earns", self.alive)
         if self.log_prob.ndim != 3:
             raise ValueError(f"log_prob {self.log_prob.shape} must be (slots, columns, units)")
         units = self.log_prob.shape
@@ -98,10 +104,13 @@ class RolloutBatch:
             raise ValueError("terminated without done: set done wherever terminated is set")
         if (self.span < 0).any():
             raise ValueError(f"span {self.span.min()} must not be negative")
-        acts = self.acts
-        for name in ("log_prob", "value", "reward"):
-            _check_finite(name, getattr(self, name), acts)
-        _check_finite("next_value", self.next_value, acts & ~self.terminated)
+        if (self.alive & ~self.earns).any():
+            raise ValueError("alive without earns: a unit that acts has a return; set earns wherever alive is set")
+        earning = self.earning
+        _check_finite("log_prob", self.log_prob, self.acts)
+        for name in ("value", "reward"):
+            _check_finite(name, getattr(self, name), earning)
+        _check_finite("next_value", self.next_value, earning & ~self.terminated)
 
     @property
     def slots(self) -> int:
@@ -128,6 +137,12 @@ class RolloutBatch:
         """Where a unit really decided: alive and not padding, (T, B, U)."""
         acts: Array = self.alive & self.valid[:, :, None]
         return acts
+
+    @property
+    def earning(self) -> Array:
+        """Where a unit's return runs: it earns, and the slot is not padding, (T, B, U)."""
+        earning: Array = self.earns & self.valid[:, :, None]
+        return earning
 
     @property
     def decisions(self) -> int:

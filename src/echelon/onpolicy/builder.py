@@ -42,6 +42,7 @@ class RolloutBuilder:
             "terminated": np.zeros(per_unit, bool),
             "done": np.zeros(per_unit, bool),
             "alive": np.zeros(per_unit, bool),
+            "earns": np.zeros(per_unit, bool),
         }
         self._span = np.zeros(per_slot, np.int64)
         self._reset = np.zeros(per_slot, bool)
@@ -83,11 +84,14 @@ class RolloutBuilder:
         *,
         mask: Arrays = EMPTY,
         alive: Array | None = None,
+        earns: Array | bool | None = None,
         state: Arrays = EMPTY,
         reset: Array | None = None,
         columns: Columns = None,
     ) -> None:
         """Begin one decision in each of `columns` (all, if None); arrays start with the columns' axis.
+
+        `earns` says whose return runs through the decision; not given: that of the units that are alive.
 
         A recurrent level gives with every decision the `state` it was taken from and `reset`: whether the state was
         zeroed just before because an episode starts. Per-unit arrays may be (B,), when all units share the number, or
@@ -96,7 +100,9 @@ class RolloutBuilder:
         at, columns = self._at(columns)
         self._check_open(version, at, bool(state), reset)
         slot, where = self._where(columns, self._opened)
-        for name, number in (("log_prob", log_prob), ("value", value), ("alive", True if alive is None else alive)):
+        living: Array | bool = True if alive is None else alive
+        per_unit = {"log_prob": log_prob, "value": value, "alive": living, "earns": living if earns is None else earns}
+        for name, number in per_unit.items():
             self._unit[name][where] = self._per_unit(number, name, len(at))
         if reset is not None:
             self._reset[where] = reset
@@ -154,12 +160,15 @@ class RolloutBuilder:
         *,
         mask: Arrays = EMPTY,
         alive: Array | None = None,
+        earns: Array | bool | None = None,
         state: Arrays = EMPTY,
         reset: Array | None = None,
         extra: Arrays = EMPTY,
     ) -> None:
         """One whole decision of one step in every column: open, earn, close."""
-        self.open(version, observation, action, log_prob, value, mask=mask, alive=alive, state=state, reset=reset)
+        self.open(
+            version, observation, action, log_prob, value, mask=mask, alive=alive, earns=earns, state=state, reset=reset
+        )
         self.earn(reward)
         self.close(terminated, done, next_value, extra=extra)
 
@@ -175,6 +184,7 @@ class RolloutBuilder:
             ends = np.flatnonzero(self._unit["done"][: max(count - 1, 0), column].all(-1))
             begin = int(ends[-1]) + 1 if len(ends) else 0
             self._unit["alive"][begin:count, column] = False
+            self._unit["earns"][begin:count, column] = False
 
     def take(self, last_value: Array | None = None) -> RolloutBatch:
         """The round as a batch; the builder is empty afterwards and shares no memory with it.
@@ -201,9 +211,9 @@ class RolloutBuilder:
     def _fill_next_value(self, valid: Array, last_value: Array | None) -> None:
         """next_value[t] = value[t + 1] where the same unit goes on; the last decision takes `last_value`."""
         unit = self._unit
-        given, acts = unit["next_value"], unit["alive"] & valid[:, :, None]
-        follows = np.zeros_like(acts)
-        follows[:-1] = acts[1:] & ~unit["done"][:-1]
+        given, earning = unit["next_value"], unit["earns"] & valid[:, :, None]
+        follows = np.zeros_like(earning)
+        follows[:-1] = earning[1:] & ~unit["done"][:-1]
         candidate = np.full_like(given, np.nan)
         candidate[:-1] = unit["value"][1:]
         candidate[~follows] = np.nan
@@ -213,7 +223,7 @@ class RolloutBuilder:
             ends = self._per_unit(last_value, "last_value", self.columns)[used]
             candidate[last, used] = np.where(unit["done"][last, used], np.nan, ends)
         filled = np.where(np.isnan(given), candidate, given)
-        unwanted = unit["terminated"] | ~acts
+        unwanted = unit["terminated"] | ~earning
         missing = np.isnan(filled) & ~unwanted
         if missing.any():
             slot, column, u = (int(i) for i in np.argwhere(missing)[0])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -29,10 +30,18 @@ class Chunks:
     advantage: Tensor  # (L, M, U)
     target: Tensor  # (L, M, U) in the critic's units
     acts: Tensor  # (L, M, U)
+    earns: Tensor  # (L, M, U): the value is learnt here
 
     def __len__(self) -> int:
         """M."""
         return int(self.reset.shape[1])
+
+    def to(self, device: torch.device) -> Chunks:
+        """The same on another device."""
+        moved: dict[str, Any] = {}
+        for name, part in vars(self).items():
+            moved[name] = part.to(device) if isinstance(part, Tensor) else {k: t.to(device) for k, t in part.items()}
+        return Chunks(**moved)
 
     def select(self, index: Tensor) -> Chunks:
         """The pieces at `index`."""
@@ -47,6 +56,7 @@ class Chunks:
             advantage=self.advantage.index_select(1, index),
             target=self.target.index_select(1, index),
             acts=self.acts.index_select(1, index),
+            earns=self.earns.index_select(1, index),
         )
 
 
@@ -77,6 +87,7 @@ def cut(batch: RolloutBatch, advantage: Array, target: Array) -> Chunks:
         advantage=tensor(advantage),
         target=tensor(target),
         acts=tensor(batch.acts),
+        earns=tensor(batch.earning),
     )
 
 

@@ -112,8 +112,9 @@ class StepCollector:
     """One level, one decision a step in every world; a unit is an agent.
 
     The batch holds observations named `observation` (B, n, F) and `state` (B, S), and a mask named `action` if the
-    worlds give one. An agent that dies before its episode ends is terminated, alone. `version_of` says which version
-    the actor holds, asked before every decision.
+    worlds give one. With the team's reward the return of an agent that dies goes on with its episode; with its own
+    reward it is terminated, alone. An agent that is cut while the others go on is bootstrapped, alone. `version_of`
+    says which version the actor holds, asked before every decision.
     """
 
     def __init__(
@@ -157,8 +158,10 @@ class StepCollector:
         chosen = self.actor.act(observation, mask, before, self.generator)
         now = self.worlds.step(chosen.action)
         ended = now.terminated | now.truncated
-        died = seen.alive & ~now.final_alive & ~ended[:, None]  # (B, n)
-        cut = np.flatnonzero(now.truncated & ~now.terminated)
+        died, left = departures(seen, now)
+        if self.reward == "team":
+            died[:] = False
+        cut = (now.truncated & ~now.terminated)[:, None] | left  # (B, n)
         builder.store(
             version,
             observation,
@@ -167,10 +170,11 @@ class StepCollector:
             chosen.value,
             now.reward if self.reward == "team" else now.agent_reward,
             terminated=now.terminated[:, None] | died,
-            done=ended[:, None] | died,
-            next_value=self._bootstrap(now, chosen.state, cut, chosen.value) if len(cut) else None,
+            done=ended[:, None] | died | left,
+            next_value=self._bootstrap(now, chosen.state, cut, chosen.value) if cut.any() else None,
             mask=mask,
             alive=seen.alive,
+            earns=self.reward == "team" or seen.alive,
             state=before,
             reset=reset,
         )
@@ -182,10 +186,12 @@ class StepCollector:
             array[ended] = 0.0
 
     def _bootstrap(self, now: Stepped, state: Arrays, cut: Array, like: Array) -> Array:
-        """The critic at the true last state of the episodes that were cut; NaN (not given) in the other worlds."""
-        final = {"observation": now.final_observation[cut], "state": now.final_state[cut]}
+        """The critic at the true last state of whom was cut, (B, n); NaN (not given) elsewhere."""
+        rows = np.flatnonzero(cut.any(1))
+        final = {"observation": now.final_observation[rows], "state": now.final_state[rows]}
         next_value = np.full(like.shape, np.nan, np.float32)
-        next_value[cut] = self.actor.value(final, {name: array[cut] for name, array in state.items()})
+        next_value[rows] = self.actor.value(final, {name: array[rows] for name, array in state.items()})
+        next_value[~np.broadcast_to(cut, like.shape)] = np.nan
         return next_value
 
     def state_dict(self) -> dict[str, Tensor]:
@@ -203,6 +209,16 @@ class StepCollector:
         self._recurrent = {name: state[f"recurrent.{name}"].numpy().copy() for name in self._recurrent}
         self._reset = state["reset"].numpy().copy()
         self.generator.set_state(state["generator"])
+
+
+def departures(seen: Seen, now: Stepped) -> tuple[Array, Array]:
+    """Who died in this step, and who was cut while the episode goes on for others: two masks (B, n).
+
+    An agent has died if its final observation has no future; one that merely acts no more was cut.
+    """
+    died = seen.alive & ~now.final_alive
+    left = seen.alive & now.final_alive & ~now.alive & ~(now.terminated | now.truncated)[:, None]
+    return died, left
 
 
 def _observation(seen: Seen) -> dict[str, Array]:

@@ -68,6 +68,7 @@ def ppo_loss(
     acts: Tensor,
     options: PPOOptions,
     count: Count | None = None,
+    earns: Tensor | None = None,
 ) -> PPOLoss:
     """Clipped policy loss, clipped Huber value loss and entropy bonus; all tensors (L, M, U).
 
@@ -78,14 +79,18 @@ def ppo_loss(
 
     E is the mean over units that act, or with unit_reduction "sum" the mean over decisions of the sum over acting
     units; the others have no effect, whatever is stored there. `count` is that of the whole mini-batch when this is
-    only a part of it: losses of the parts then add up to the loss of the whole.
+    only a part of it: losses of the parts then add up to the loss of the whole. `earns` says where values are learnt,
+    if not only where units act.
     """
     count = count or Count.of(acts)
     with torch.no_grad():
         zero = now.log_prob.new_zeros(())
         acting = acts.to(zero.dtype)
         share = acting / count.per_unit.sum().clamp(min=1)
-        weight = share if options.unit_reduction == "mean" else acting / count.decisions.clamp(min=1)
+        divisor = count.per_unit.sum() if options.unit_reduction == "mean" else count.decisions
+        weight = acting / divisor.clamp(min=1)
+        valued = acts if earns is None else earns
+        value_weight = weight if earns is None else valued.to(zero.dtype) / divisor.clamp(min=1)
 
         log_ratio = torch.where(acts, now.log_prob - old_log_prob, zero)
         ratio = log_ratio.exp()
@@ -94,8 +99,8 @@ def ppo_loss(
         policy = -(torch.minimum(free, held) * weight).sum()
         by_log_prob = free.mul(free <= held).mul_(weight).neg_()  # no slope where the clip holds the gain down
 
-        value_loss, by_value = _value_loss(now.value, old_value, target, acts, options)
-        value = (value_loss * weight).sum()
+        value_loss, by_value = _value_loss(now.value, old_value, target, valued, options)
+        value = (value_loss * value_weight).sum()
         entropy = torch.where(acts, now.entropy, zero)
         distance = (ratio - 1).abs_()
         loss = PPOLoss(
@@ -107,7 +112,7 @@ def ppo_loss(
             approx_kl=((ratio - 1 - log_ratio) * share).sum(),
             clip_fraction=((distance > options.clip) * share).sum(),
             ratio_error=distance.max(),
-            slopes=(by_log_prob, weight * -options.entropy_coef, by_value * weight * options.value_coef),
+            slopes=(by_log_prob, weight * -options.entropy_coef, by_value * value_weight * options.value_coef),
         )
     asked = (now.log_prob, now.entropy, now.value)
     if not torch.is_grad_enabled() or not any(tensor.requires_grad for tensor in asked):

@@ -65,7 +65,9 @@ class JointAdam:
         if [p.data_ptr() for p in self.parameters] != self._places:
             raise ValueError("parameters were moved (by .to(), .double(), ...) after their optimiser was made")
         if not self._saved:
-            self._saved = {name: torch.zeros_like(self.joint) for name in MOMENTS} | {"step": torch.tensor(0.0)}
+            self._saved = {name: torch.zeros_like(self.joint) for name in MOMENTS} | {
+                "step": self.joint.new_zeros((), dtype=torch.float32)
+            }
         adamw(  # the function inside torch.optim.AdamW, whose hooks and groups cost as much again
             [self.joint],
             [gradient],
@@ -105,7 +107,8 @@ class JointAdam:
             wrong = sorted(name for name in wanted.keys() | found.keys() if wanted.get(name) != found.get(name))
             raise ValueError(f"saved optimiser state fits no parameter of this policy: {', '.join(wrong)}")
         moments = {name: self._spread([state[f"{i}.{name}"] for i in range(len(self.parameters))]) for name in MOMENTS}
-        self._saved = {"step": state["0.step"].clone(), **moments}
+        self._saved = {name: t.to(self.joint.device) for name, t in moments.items()}
+        self._saved["step"] = state["0.step"].clone().to(self.joint.device)
 
     def without_gaps(self, joint: Tensor) -> Tensor:
         """An array like `joint` as it is saved."""

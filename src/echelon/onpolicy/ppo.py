@@ -106,6 +106,7 @@ class PPOLearner:
         self.generator = torch.Generator().manual_seed(seed)
         self._written = policy if isinstance(policy, WrittenPolicy) else None
         self._trainable = {name: p for name, p in policy.named_parameters() if p.requires_grad}
+        self.device = next(iter(self._trainable.values())).device
 
     def update(self, batch: RolloutBatch) -> PPOStats:
         """All epochs over one batch of this version; the version is one higher afterwards."""
@@ -123,14 +124,14 @@ class PPOLearner:
         advantage, returns = self.advantages(batch)
         normalizer = copy.copy(self.normalizer)  # the learner's own changes only once the batch is accepted
         if options.normalize_value:
-            normalizer.update(returns[acts])
+            normalizer.update(returns[batch.earning])
         target = normalizer.normalize(returns) if options.normalize_value else returns
         scaled = (
             normalize_advantage(advantage, acts, options.advantage_std_floor)
             if options.normalize_advantage
             else advantage
         )
-        chunks = cut(batch, scaled, target)
+        chunks = cut(batch, scaled, target).to(self.device)
         if options.minibatches > len(chunks):
             raise ValueError(
                 f"minibatches={options.minibatches} exceeds the {len(chunks)} chunks of the batch; use fewer"
@@ -166,7 +167,7 @@ class PPOLearner:
                 rows.append(torch.cat([norm.reshape(1), figures]))
             if options.kl_stop is not None and _mean_kl(rows[-options.minibatches :]) > options.kl_stop:
                 break
-        steps: Array = torch.stack(rows).numpy()
+        steps: Array = torch.stack(rows).cpu().numpy()
         if not np.isfinite(steps).all():
             raise FloatingPointError(
                 f"an update of version {self.version} gave a loss or gradient that is not finite; go back to the last "
@@ -180,7 +181,7 @@ class PPOLearner:
             return
         order = torch.randperm(len(chunks), generator=self.generator)
         for index in order.tensor_split(self.options.minibatches):
-            yield chunks.select(index)
+            yield chunks.select(index.to(self.device))
 
     def _gradient(self, part: Chunks) -> tuple[Tensor, Tensor]:
         """Leave the gradient of one mini-batch in the parameters, computed in `accumulate` pieces."""
@@ -188,7 +189,7 @@ class PPOLearner:
             optimizer.zero_grad()
         pieces = [part]
         if self.options.accumulate > 1:
-            indices = torch.arange(len(part)).tensor_split(min(self.options.accumulate, len(part)))
+            indices = torch.arange(len(part), device=self.device).tensor_split(min(self.options.accumulate, len(part)))
             pieces = [part.select(index) for index in indices]
         count, losses = Count.of(part.acts), []
         for piece in pieces:
@@ -214,7 +215,15 @@ class PPOLearner:
     def _loss(self, now: Evaluation, piece: Chunks, count: Count) -> PPOLoss:
         _check_evaluation(now, piece)
         return ppo_loss(
-            now, piece.log_prob, piece.value, piece.advantage, piece.target, piece.acts, self.options, count
+            now,
+            piece.log_prob,
+            piece.value,
+            piece.advantage,
+            piece.target,
+            piece.acts,
+            self.options,
+            count,
+            piece.earns,
         )
 
     def _check_first(self, error: Tensor) -> float:
