@@ -20,7 +20,6 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from echelon.hrl_xf.devices import on_device
@@ -193,8 +192,9 @@ class HeuristicExecutor:
 
         seller: ACCEPT whatever is legal, on any day: prices differ by 10 %, an idle line earns nothing
         buyer:  ACCEPT what arrives within BUY_DAYS and, with the better offers of the other threads, fits the open goal
-        else offer on the first open day: a seller α of the day's room, a buyer α of the open goal. A seller's price
-        falls from the top of the range to its bottom with time, a buyer's rises. END without a goal
+        else offer on the first open day: a seller all the day's room (the reservation spreads the threads over the
+        days), a buyer α of the open goal. A seller asks for √(1 − time) of the range of prices: it holds out and comes
+        down late; a buyer's price rises with time. END without a goal
     """
 
     mode: Mode = "direct"
@@ -220,12 +220,11 @@ class HeuristicExecutor:
         near = x.legal.day.numpy() & (seller[:, None] | (np.arange(s.open.shape[1]) <= self.BUY_DAYS))
         day = near.argmax(axis=1)
         low, high = s.issues[:, 4].astype(np.float64), s.issues[:, 5].astype(np.float64)
-        price = np.floor(low + np.where(seller, self.asking(time), time) * np.maximum(high - low, 0.0) + 1e-9)
+        price = np.floor(low + np.where(seller, np.sqrt(1.0 - time), time) * np.maximum(high - low, 0.0) + 1e-9)
         affordable = np.floor(np.minimum(x.legal.money.numpy(), 1e9) / np.maximum(price, 1.0))
         room = x.legal.most.numpy()[n, day]
         most = np.where(seller, room, np.minimum(room, affordable))
-        share = np.where(seller, np.ceil(room * s.alpha.astype(np.float64)), x.share.numpy())
-        quantity = np.minimum(np.maximum(share, least), most)
+        quantity = np.where(seller, most, np.minimum(np.maximum(x.share.numpy(), least), most))
         possible = near[n, day] & (quantity >= least) & (seller | (need >= 1))
         op = np.where(accept, ACCEPT, np.where(possible, REJECT, END)).astype(np.int64)
         offer = np.where((op == REJECT)[:, None], np.stack([quantity, price, day], axis=-1), 0.0).astype(np.int64)
@@ -237,10 +236,6 @@ class HeuristicExecutor:
             "dp": sent[:, 1] - x.legal.first_p,
         }
         return L3Actions(chosen, sent, parts, torch.zeros(len(s)))
-
-    def asking(self, time: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Where in the range of prices a seller asks at a relative time, 0 the bottom, 1 the top."""
-        return 1.0 - time
 
 
 def load_l3(path: str | Path, device: torch.device | str = "cpu") -> TemporalDecisionTransformer:
