@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from echelon.hrl_xf import l1_safety
@@ -15,6 +15,7 @@ from echelon.hrl_xf.day_batch import Ledger, day_batch, issue_bounds
 from echelon.hrl_xf.l1_safety import L1Output, L1SafetyLayer, compute_l1_baseline, compute_l1_baseline_offline
 from echelon.hrl_xf.schema import Answer, DayState, Issues, Offer, Role
 from tests.hrl_xf.day_examples import a_day, commitments, days, deals, issues, reference, same_bits
+from tests.laws import examples
 
 LAYER = L1SafetyLayer()
 NEG_INF = float("-inf")
@@ -257,7 +258,7 @@ def test_the_baseline_is_its_own_clip(role: Role) -> None:
 # -- whatever the day --
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(st.data())
 def test_limits_are_those_of_the_reference(data: st.DataObject) -> None:
     day = data.draw(days())
@@ -270,7 +271,7 @@ def test_limits_are_those_of_the_reference(data: st.DataObject) -> None:
     assert limits.money_room[0] == pytest.approx(money, abs=1e-6)
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(st.data())
 def test_what_clip_returns_is_legal_and_within_every_limit_or_nothing(data: st.DataObject) -> None:
     day = data.draw(days() | days(healthy=True))
@@ -295,7 +296,7 @@ def test_what_clip_returns_is_legal_and_within_every_limit_or_nothing(data: st.D
         assert clip(out, q, p, time - day.current_step) == outcome, "a legal action is left as it is"
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(st.data())
 def test_safety_is_closed_under_its_own_deals(data: st.DataObject) -> None:
     """Sign all that L1 accepts or proposes, one after the other: no limit that held is ever broken."""
@@ -322,7 +323,7 @@ def test_safety_is_closed_under_its_own_deals(data: st.DataObject) -> None:
         assert after.money_room[0] >= min(before.money_room[0], 0.0) - 1e-6
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(st.data())
 def test_threads_do_not_feel_their_neighbours(data: st.DataObject) -> None:
     some = data.draw(st.lists(days() | days(healthy=True), min_size=1, max_size=4))

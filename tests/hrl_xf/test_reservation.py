@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from echelon.hrl_xf.day_batch import Ledger, day_batch
@@ -12,6 +12,7 @@ from echelon.hrl_xf.l1_safety import ACCEPT, END, REJECT, L1SafetyLayer
 from echelon.hrl_xf.reservation import NOTHING, Reservations, Wish
 from echelon.hrl_xf.schema import DayState, Issues, Offer, Role
 from tests.hrl_xf.day_examples import a_day, commitments, days, deals, reference
+from tests.laws import examples
 
 LAYER = L1SafetyLayer()
 
@@ -141,7 +142,7 @@ def check_together(day: DayState, role: Role, signed: list[tuple[Role, Offer]], 
     assert role == "seller" or sum(q * p for q, _, p in offers) <= max(money, 0.0)
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(st.data(), st.sampled_from(["buyer", "seller"]))
 def test_all_answers_together_are_legal_and_within_the_limits(data: st.DataObject, role: Role) -> None:
     day = data.draw(days(healthy=data.draw(st.booleans())))
@@ -173,7 +174,7 @@ def test_all_answers_together_are_legal_and_within_the_limits(data: st.DataObjec
     check_together(day, role, signed, [*held, *(a.offer for a in settled if a.offer is not None)])
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(st.data())
 def test_sales_that_fit_together_fit_one_by_one(data: st.DataObject) -> None:
     """A call that is answered as a whole is answered as if its threads had come one after the other."""
