@@ -32,7 +32,7 @@ check: setup ## ruff, ruff format, mypy --strict, import-linter, deptry
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/deptry src
-	$(BIN)/deptry tests benchmarks -e '\.venv' --ignore DEP002,DEP004 # these may import the dev extra, and need not all
+	$(BIN)/deptry tests benchmarks experiments -e '\.venv' --ignore DEP002,DEP004 # these may import the dev extra, and need not all
 
 test: check ## the checks and the default tests
 	$(PYTEST) --durations=20

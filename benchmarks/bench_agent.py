@@ -20,10 +20,10 @@ import numpy as np
 from scml.std.world import SCML2024StdWorld
 
 from echelon.hrl_xf.agent import LitaAgentHRL, LitaAgentRules
-from echelon.hrl_xf.day_play import DayPlay, Question
-from echelon.hrl_xf.lean_world import LeanStdWorld
-from echelon.hrl_xf.reservation import Wish
-from echelon.hrl_xf.roster import agent_class
+from echelon.hrl_xf.competitors.roster import agent_class
+from echelon.hrl_xf.lean.world import LeanStdWorld
+from echelon.hrl_xf.play.day import DayPlay, Question
+from echelon.hrl_xf.state.reservation import Wish
 
 SEATS = (1, 6, 11)
 """One factory on each of three levels of five."""

@@ -21,7 +21,7 @@ import numpy as np
 from echelon.envs.alice_and_bob import parallel_env as one_room
 from echelon.envs.make import BUILT_IN, make_vector_env
 from echelon.envs.parallel import SingleWorld
-from echelon.envs.uav import parallel_env as one_sky
+from echelon.envs.uav.env import parallel_env as one_sky
 from echelon.envs.vector import Array, DiscreteActions, VectorEnv
 
 BATCHES = (1, 32, 128, 1024)

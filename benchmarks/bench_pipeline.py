@@ -25,7 +25,8 @@ def measure(data_dir: str, agent: str, workers: int, cache: str) -> dict[str, fl
     began, began_cpu = time.perf_counter(), time.process_time()
     import numpy as np
 
-    from echelon.hrl_xf.data_pipeline import l4_of, load_tournament_data
+    from echelon.hrl_xf.data_pipeline import load_tournament_data
+    from echelon.hrl_xf.dataset.datasets import l4_of
 
     imported = time.perf_counter()
     macro, micro = load_tournament_data(data_dir, agent, workers, cache_dir=cache, quiet=True)
@@ -74,7 +75,7 @@ def apart(data_dir: Path, agent: str, workers: int, cache: Path) -> dict[str, fl
 
 def many_logs(source: Path | None, agent: str, count: int, folder: Path) -> Path:
     """`count` logs of the agent as plain JSON: those of a collection, or the small ones, over and over."""
-    from echelon.hrl_xf.log_files import agent_type_of, find_logs, match_agent, read_bytes
+    from echelon.hrl_xf.recording.log_files import agent_type_of, find_logs, match_agent, read_bytes
 
     target, source = folder / "logs", FIXTURES if source is None else source
     target.mkdir()

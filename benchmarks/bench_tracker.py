@@ -24,10 +24,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scml.utils import anac2024_std_world_generator
 
-from echelon.hrl_xf import roster
-from echelon.hrl_xf.schema import encode_log
-from echelon.hrl_xf.tournament import PlannedWorld, TournamentPlan, plan_worlds
-from echelon.hrl_xf.world_run import logs_of, play
+from echelon.hrl_xf.collect.plan import PlannedWorld, TournamentPlan, plan_worlds
+from echelon.hrl_xf.collect.world import logs_of, play
+from echelon.hrl_xf.competitors import roster
+from echelon.hrl_xf.state.schema import encode_log
 from echelon.runtime.files import write_atomic
 
 Seconds = NDArray[np.float64]

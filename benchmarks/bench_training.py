@@ -21,18 +21,17 @@ from typing import Any
 import numpy as np
 import torch
 
-from echelon.hrl_xf.batches import L2Source, L3Source, L4Source
-from echelon.hrl_xf.data_pipeline import l4_of, macro_of, micro_of, open_tournament
-from echelon.hrl_xf.fit_task import FitSettings, Source, Task
-from echelon.hrl_xf.fitting import fit
-from echelon.hrl_xf.l2_manager import HorizonManagerPPO, goal_loss
-from echelon.hrl_xf.l3_executor import TemporalDecisionTransformer
-from echelon.hrl_xf.l3_situation import Situation
-from echelon.hrl_xf.l4_coordinator import GlobalCoordinator
-from echelon.hrl_xf.layer_files import Layer
-from echelon.hrl_xf.learning import l2_loss, l3_loss, l4_loss
-from echelon.hrl_xf.options import TrainOptions
-from echelon.hrl_xf.samples import MicroDataset, Rows
+from echelon.hrl_xf.dataset.datasets import MicroDataset, Rows, l4_of, macro_of, micro_of
+from echelon.hrl_xf.dataset.tournament import open_tournament
+from echelon.hrl_xf.layers.files import Layer
+from echelon.hrl_xf.layers.l2_manager import HorizonManagerPPO, goal_loss
+from echelon.hrl_xf.layers.l3_executor import TemporalDecisionTransformer
+from echelon.hrl_xf.layers.l4_coordinator import GlobalCoordinator
+from echelon.hrl_xf.learning.fit import fit
+from echelon.hrl_xf.learning.losses import l2_loss, l3_loss, l4_loss
+from echelon.hrl_xf.learning.sources import L2Source, L3Source, L4Source, situation_of
+from echelon.hrl_xf.learning.task import FitSettings, Source, Task
+from echelon.hrl_xf.options.train import TrainOptions
 
 SMALL = Path(__file__).parent.parent / "tests" / "data" / "logs"
 ENOUGH = 20_000
@@ -75,7 +74,7 @@ def answer_time(rows: MicroDataset, threads: int = 12, rounds: int = 200) -> Non
     """One answer for all threads: each told one more offer, then one forward."""
     layer = TemporalDecisionTransformer().eval()
     batch = rows.batch(np.arange(min(len(rows), threads)))
-    situation = Situation.of_batch(batch, np.full(len(batch.op), 0.1, np.float32))
+    situation = situation_of(batch, np.full(len(batch.op), 0.1, np.float32))
     n = len(situation)
     token = np.tile(np.array([5.0, 0.5, 2.0, 0.0], np.float32), (n, 1, 1))  # one more offer in each thread
     at, one, seconds = np.arange(n), np.ones(n, np.int64), []

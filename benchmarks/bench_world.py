@@ -24,7 +24,7 @@ from scml.std.agents import RandomStdAgent, SyncRandomStdAgent
 from scml.std.world import SCML2024StdWorld
 from scml_agents import get_agents
 
-from echelon.hrl_xf.lean_world import LeanStdWorld, Reproducible
+from echelon.hrl_xf.lean.world import LeanStdWorld, Reproducible
 
 MIXED = """
     AS0 XenoSotaAgent UltraSuperMiracleSoraFinalAgentZ PriceTrendStdAgent PonponAgent KATSUDONAgent

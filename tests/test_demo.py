@@ -14,8 +14,7 @@ import pytest
 
 from echelon import demo
 from echelon.options import DemoOptions
-
-from .e2e.test_collect import n_results, wait_until
+from tests.e2e.test_collect import n_results, wait_until
 
 
 def test_the_chain_runs_and_runs_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from echelon import doctor
-from echelon.hrl_xf import roster
+from echelon.hrl_xf.competitors import roster
 from echelon.options import DoctorOptions
 
 

@@ -11,12 +11,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from echelon import report
-from echelon.hrl_xf import collect, compete, dataset_command, train_command
-from echelon.hrl_xf.arena_options import CompeteOptions
-from echelon.hrl_xf.options import CollectOptions, DatasetOptions, TrainOptions
-from echelon.hrl_xf.world_folder import EXIT_SOME_FAILED
+from echelon.hrl_xf.collect.folder import EXIT_SOME_FAILED
+from echelon.hrl_xf.commands import collect, compete
+from echelon.hrl_xf.commands import dataset as dataset_command
+from echelon.hrl_xf.commands import train as train_command
+from echelon.hrl_xf.options.collect import CollectOptions
+from echelon.hrl_xf.options.compete import CompeteOptions
+from echelon.hrl_xf.options.dataset import DatasetOptions
+from echelon.hrl_xf.options.train import TrainOptions
 from echelon.options import DemoOptions, ReportOptions
+from echelon.reporting import command as report
 from echelon.runtime.progress import minutes
 
 log = logging.getLogger(__name__)

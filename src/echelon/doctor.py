@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
 from typing import NamedTuple
 
-from echelon.hrl_xf import roster
+from echelon.hrl_xf.competitors import roster
 from echelon.options import DoctorOptions
-from echelon.runtime.executors import make_executor, n_workers
+from echelon.runtime.execution.executors import make_executor, n_workers
 
 log = logging.getLogger(__name__)
 

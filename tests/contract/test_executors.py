@@ -18,9 +18,9 @@ from typing import Any
 
 import pytest
 
-from echelon.runtime.executors import NamedExecutor, WorkerDied, make_executor, n_workers
-from echelon.runtime.tasks import Task, TaskResult, run_tasks
-from echelon.runtime.worker import WORKER_ENV
+from echelon.runtime.execution.executors import NamedExecutor, WorkerDied, make_executor, n_workers
+from echelon.runtime.execution.tasks import Task, TaskResult, run_tasks
+from echelon.runtime.execution.worker import WORKER_ENV
 
 POOLS = ["loky:2", "parallel:2", "dask"]
 ALL = ["serial", *POOLS]
@@ -253,7 +253,7 @@ def test_thousands_of_tasks_with_deaths_among_them_finish(spec: str) -> None:
 
 TRACED = """
 import sys
-from echelon.runtime.tasks import Task, run_tasks
+from echelon.runtime.execution.tasks import Task, run_tasks
 
 def work(seconds):
     import time
@@ -282,7 +282,7 @@ def test_a_process_can_be_traced_after_any_task(spec: str, tmp_path: Path) -> No
 
 SCRIPT = """
 import sys, time, os
-from echelon.runtime.tasks import Task, run_tasks
+from echelon.runtime.execution.tasks import Task, run_tasks
 
 def say(text):
     os.write(1, f"{text}\\n".encode())  # in one piece: several processes write here

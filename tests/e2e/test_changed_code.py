@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from .test_files_here import echelon
+from tests.e2e.test_files_here import echelon
 
 AGENT = """
 from helper import GREED

@@ -16,8 +16,8 @@ from typing import Any
 import psutil
 import pytest
 
-from echelon.hrl_xf.schema import decode_log
-from echelon.hrl_xf.world_folder import exclusive
+from echelon.hrl_xf.collect.folder import exclusive
+from echelon.hrl_xf.state.schema import decode_log
 
 SMALL = ["--configs", "1", "--runs", "1", "--max-top-2025", "0", "--max-top-2024", "1", "--steps", "6", "--seed", "5"]
 """Penguin and the two random agents: three worlds of six days."""

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from .test_collect import command, echelon, n_results, wait_until
+from tests.e2e.test_collect import command, echelon, n_results, wait_until
 
 SMALL = [
     "compete", "--agent", "PenguinAgent", "--against", "RandomStdAgent", "--worlds", "3",

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from echelon.envs.blocks import EnvCrashedError
-from echelon.envs.foreign import EnvSetupError, ForeignWorld
-from echelon.envs.foreign_vector import SerialVectorEnv
+from echelon.envs.foreign.block import EnvCrashedError
+from echelon.envs.foreign.vector import SerialVectorEnv
+from echelon.envs.foreign.world import EnvSetupError, ForeignWorld
 from echelon.envs.make import make_vector_env
 from echelon.envs.random_streams import episode_seed
 from echelon.envs.vector import BoxActions, DiscreteActions, VectorEnv

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from echelon.envs.alice_and_bob import AliceAndBob
-from echelon.envs.foreign import EnvSetupError
-from echelon.envs.foreign_vector import SerialVectorEnv
+from echelon.envs.foreign.vector import SerialVectorEnv
+from echelon.envs.foreign.workers import WorkerVectorEnv
+from echelon.envs.foreign.world import EnvSetupError
 from echelon.envs.make import BUILT_IN, make_vector_env
-from echelon.envs.uav import UAVEnv
-from echelon.envs.uav_config import PRESETS
-from echelon.envs.workers import WorkerVectorEnv
+from echelon.envs.uav.config import PRESETS
+from echelon.envs.uav.env import UAVEnv
 
 
 @pytest.mark.parametrize("name", [n for n in BUILT_IN if n != "alice_and_bob"])

@@ -12,9 +12,10 @@ import pytest
 from gymnasium.spaces import Box
 from pettingzoo.test import parallel_api_test
 
-from echelon.envs import alice_and_bob, uav
+from echelon.envs import alice_and_bob
 from echelon.envs.make import make_vector_env
 from echelon.envs.parallel import SingleWorld
+from echelon.envs.uav import env as uav
 
 VIEWS: dict[str, Callable[..., SingleWorld]] = {
     "uav1": lambda **o: uav.parallel_env("uav1", **o),

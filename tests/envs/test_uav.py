@@ -6,8 +6,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from echelon.envs.uav import BASE_STATION, IDLE, RELAY, UAVEnv
-from echelon.envs.uav_config import PRESETS, UAVConfig, uav_config
+from echelon.envs.uav.config import PRESETS, UAVConfig, uav_config
+from echelon.envs.uav.env import BASE_STATION, IDLE, RELAY, UAVEnv
 from echelon.envs.vector import VectorStep
 
 

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from echelon.envs.uav import UAVEnv
-from echelon.envs.uav_config import OUTLOOK, PRESETS, SPOT_DIRECTIONS, UAVConfig, uav_config
-from echelon.envs.uav_outlook import GAIN_SHOWN, OFFSETS
+from echelon.envs.uav.config import OUTLOOK, PRESETS, SPOT_DIRECTIONS, UAVConfig, uav_config
+from echelon.envs.uav.env import UAVEnv
+from echelon.envs.uav.views import GAIN_SHOWN, OFFSETS
 from echelon.envs.vector import Array
 
 SPOTS = OUTLOOK - 3

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.laws import examples
 
-from echelon.envs import uav_radio as radio
-from echelon.envs.uav_config import Channel
+from echelon.envs.uav import radio
+from echelon.envs.uav.config import Channel
 
 
 def dbm(milliwatts: float) -> float:

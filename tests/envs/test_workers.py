@@ -11,11 +11,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from echelon.envs.blocks import EnvCrashedError
-from echelon.envs.foreign import EnvSetupError
-from echelon.envs.foreign_vector import SerialVectorEnv
+from echelon.envs.foreign.block import EnvCrashedError
+from echelon.envs.foreign.vector import SerialVectorEnv
+from echelon.envs.foreign.workers import WorkerVectorEnv
+from echelon.envs.foreign.world import EnvSetupError
 from echelon.envs.random_streams import episode_seed
-from echelon.envs.workers import WorkerVectorEnv
 
 HERE = Path(__file__).parent
 SHM = Path("/dev/shm")
@@ -149,7 +149,7 @@ def running(pid: str) -> bool:
 SCRIPT = """
 import sys, time
 import numpy as np
-from echelon.envs.workers import WorkerVectorEnv
+from echelon.envs.foreign.workers import WorkerVectorEnv
 if __name__ == "__main__":
     env = WorkerVectorEnv("odd_envs:counter", 2, workers=2)
     env.reset()

@@ -10,7 +10,7 @@ import torch
 from echelon.envs.make import make_vector_env
 from echelon.hmasd.agent import HMASDAgent
 from echelon.hmasd.config import HMASDConfig
-from echelon.hmasd.rollout import SkillCollector
+from echelon.hmasd.learning.rollout import SkillCollector
 
 SMALL = HMASDConfig(
     env="alice_and_bob",

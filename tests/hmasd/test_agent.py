@@ -153,7 +153,7 @@ def test_loading_needs_neither_trainer_nor_environment(tmp_path: Path) -> None:
     code = (
         "import sys; from echelon.hmasd.agent import HMASDAgent; import numpy as np;"
         f"a = HMASDAgent.load({str(path)!r}); print(a.act(np.zeros((2, 6))).shape);"
-        "assert a._learner is None; assert not {'echelon.hmasd.training', 'echelon.envs.make'} & set(sys.modules)"
+        "assert a._learner is None; assert not {'echelon.hmasd.commands.train', 'echelon.envs.make'} & set(sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert (done.returncode, done.stdout.strip()) == (0, "(2,)"), done.stderr

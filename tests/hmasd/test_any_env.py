@@ -14,14 +14,14 @@ from matplotlib.colors import to_rgb
 from PIL import Image
 
 from echelon.cli import main
-from echelon.envs import uav_render
 from echelon.envs.make import make_vector_env
-from echelon.hmasd import render
+from echelon.envs.uav import render as uav_render
 from echelon.hmasd.agent import HMASDAgent
 from echelon.hmasd.beside import BackgroundEvaluation
-from echelon.hmasd.evaluate import evaluate, random_play
+from echelon.hmasd.commands import render
+from echelon.hmasd.commands.train import alike, run
+from echelon.hmasd.evaluation import evaluate, random_play
 from echelon.hmasd.options import TrainOptions
-from echelon.hmasd.training import alike, run
 from echelon.runtime.metrics import MetricsWriter, read_metrics
 from echelon.runtime.rundir import OptionsDiffer
 from tests.hmasd.small import SKY, make, small
@@ -67,7 +67,7 @@ def test_crashed_episodes_are_not_counted(caplog: pytest.LogCaptureFixture) -> N
         small(env="tests.envs.odd_envs:counter", env_options=("trouble=raise", "length=4", "bad_seeds=[6]"))
     )
     seeds = [5, 6, 7]
-    import echelon.hmasd.evaluate as module
+    import echelon.hmasd.evaluation as module
 
     def with_seeds(name: str, count: int, seed: int, **kwargs: Any) -> Any:
         return make_vector_env(name, count, seeds, **kwargs)

@@ -10,12 +10,12 @@ import torch
 from echelon.cli import main
 from echelon.hmasd.agent import HMASDAgent, found_device
 from echelon.hmasd.config import HMASDConfig
-from echelon.hmasd.discriminators import Discriminators, SkillData
-from echelon.hmasd.networks import HMASDNetworks
-from echelon.hmasd.rollout import COORDINATOR
+from echelon.hmasd.learning.rewards import Discriminators, SkillData
+from echelon.hmasd.learning.rollout import COORDINATOR
+from echelon.hmasd.networks.networks import HMASDNetworks
 from echelon.onpolicy.chunks import cut
-from echelon.onpolicy.gradients import Gradients
 from echelon.onpolicy.loss import ppo_loss
+from echelon.onpolicy.written.gradients import Gradients
 from tests.hmasd.small import SKY, SMALL, make, small
 
 KINDS = [

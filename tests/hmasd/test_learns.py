@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from echelon.hmasd.commands.train import run
 from echelon.hmasd.config import HMASDConfig
 from echelon.hmasd.options import TrainOptions
-from echelon.hmasd.training import run
 from echelon.runtime.metrics import read_metrics
 from tests.envs.learnable import DONE, SEEN
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from echelon.hmasd.agent import HMASDAgent
+from echelon.hmasd.commands.train import run
 from echelon.hmasd.options import TrainOptions
-from echelon.hmasd.training import run
 from tests.hmasd.small import small
 
 CHAPTER = (Path(__file__).parents[2] / "docs" / "walkthrough.md").read_text().partition("## 10. HMASD")[2]

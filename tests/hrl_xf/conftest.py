@@ -11,9 +11,8 @@ import numpy as np
 import pytest
 from scml.std import SCML2024StdWorld
 
-from echelon.hrl_xf.data_pipeline import open_tournament
-from echelon.hrl_xf.roster import agent_class
-from echelon.hrl_xf.tournament_data import TournamentData
+from echelon.hrl_xf.competitors.roster import agent_class
+from echelon.hrl_xf.dataset.tournament import TournamentData, open_tournament
 from tests.hrl_xf.log_examples import LOGS
 
 World = Any

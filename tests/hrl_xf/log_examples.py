@@ -12,8 +12,8 @@ from typing import Any
 
 import msgspec
 
-from echelon.hrl_xf.data_pipeline import open_tournament
-from echelon.hrl_xf.schema import (
+from echelon.hrl_xf.dataset.tournament import TournamentData, open_tournament
+from echelon.hrl_xf.state.schema import (
     AgentLog,
     DailyStatusEntry,
     DecisionEntry,
@@ -22,7 +22,6 @@ from echelon.hrl_xf.schema import (
     decode_log,
     encode_log,
 )
-from echelon.hrl_xf.tournament_data import TournamentData
 
 LOGS = Path(__file__).parent.parent / "data" / "logs"
 SHORT, LONG = LOGS / "short", LOGS / "long"

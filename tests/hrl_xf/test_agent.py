@@ -14,11 +14,13 @@ from negmas.sao import SAOResponse
 from scml.std import SCML2024StdWorld, StdSyncAgent
 
 from echelon.hrl_xf.agent import LitaAgentHRL, LitaAgentRules
-from echelon.hrl_xf.l2_manager import HeuristicManager
-from echelon.hrl_xf.l3_executor import HeuristicExecutor, L3Actions, TemporalDecisionTransformer
-from echelon.hrl_xf.l4_coordinator import HeuristicCoordinator
-from echelon.hrl_xf.layers import Layers
-from tests.hrl_xf.agent_cases import (
+from echelon.hrl_xf.layers.l3_executor import TemporalDecisionTransformer
+from echelon.hrl_xf.layers.layers import Layers
+from echelon.hrl_xf.layers.protocols import L3Actions
+from echelon.hrl_xf.layers.rules import HeuristicCoordinator, HeuristicExecutor, HeuristicManager
+from tests.hrl_xf.conftest import contracts_of
+from tests.hrl_xf.layers.examples import wild
+from tests.hrl_xf.play.agent_cases import (
     L1_ALONE,
     AcceptingExecutor,
     RandomExecutor,
@@ -30,8 +32,6 @@ from tests.hrl_xf.agent_cases import (
     play,
     variant,
 )
-from tests.hrl_xf.conftest import contracts_of
-from tests.hrl_xf.l3_examples import wild
 
 L1_AGENT = variant(**L1_ALONE)
 FIELD = ["PenguinAgent", "RandomStdAgent", "SyncRandomStdAgent"]

@@ -16,13 +16,14 @@ from hypothesis import strategies as st
 
 from echelon.hrl_xf import data_pipeline
 from echelon.hrl_xf.data_pipeline import load_l4_distill_data, load_samples, load_tournament_data, save_samples
-from echelon.hrl_xf.dataset_cache import parse_group
-from echelon.hrl_xf.l1_safety import compute_l1_baseline
-from echelon.hrl_xf.log_files import find_logs
-from echelon.hrl_xf.split import SPLITS, WorldSplit
-from echelon.hrl_xf.tournament_data import TournamentData
-from tests.hrl_xf.day_examples import same_bits
+from echelon.hrl_xf.dataset import datasets, tournament
+from echelon.hrl_xf.dataset.cache import parse_group
+from echelon.hrl_xf.dataset.split import SPLITS, WorldSplit
+from echelon.hrl_xf.dataset.tournament import TournamentData
+from echelon.hrl_xf.recording.log_files import find_logs
+from echelon.hrl_xf.state.l1_safety import compute_l1_baseline
 from tests.hrl_xf.log_examples import LOGS, PENGUIN_FIRST, plain_logging, put, text_of
+from tests.hrl_xf.state.examples import same_bits
 from tests.laws import examples
 
 
@@ -136,19 +137,19 @@ def test_agents_of_one_world_are_in_one_split(logs: tuple[Path, Path]) -> None:
 def test_sharded_data_give_the_same_batches(logs: tuple[Path, Path]) -> None:
     """Beyond the memory limit the files are read by rows."""
     opened = [
-        data_pipeline.open_tournament(logs[0], "Pe", 1, cache_dir=logs[1], quiet=True, in_memory=limit)
+        tournament.open_tournament(logs[0], "Pe", 1, cache_dir=logs[1], quiet=True, in_memory=limit)
         for limit in (1 << 30, 0)
     ]
     rng = np.random.default_rng(1)
-    micros = [data_pipeline.micro_of(data) for data in opened]
+    micros = [datasets.micro_of(data) for data in opened]
     at = rng.integers(0, len(micros[0]), 300)
     one, other = (micro.batch(at) for micro in micros)
     for name, column in vars(one).items():
         assert same_bits(column, getattr(other, name)), name
-    sets = [data_pipeline.l4_of(data) for data in opened]
+    sets = [datasets.l4_of(data) for data in opened]
     at = rng.integers(0, len(sets[0]), 50)
     assert same_bits(sets[0].batch(at).thread_feat, sets[1].batch(at).thread_feat)
-    macros = [data_pipeline.macro_of(data) for data in opened]
+    macros = [datasets.macro_of(data) for data in opened]
     assert same_bits(macros[0].batch(np.arange(130)).X_temporal, macros[1].batch(np.arange(130)).X_temporal)
 
 
@@ -175,7 +176,7 @@ def assert_sound(folder: Path, content: bytes) -> bool:
         assert not list(folder.glob("shard-*"))
         return False
     data = TournamentData(folder, [record], 40)
-    macro, micro = data_pipeline.macro_of(data), data_pipeline.micro_of(data)
+    macro, micro = datasets.macro_of(data), datasets.micro_of(data)
     days, b = macro.batch(np.arange(len(macro))), micro.batch(np.arange(len(micro)))
     for array in (days.x_static, days.X_temporal, days.goal, b.tokens, b.baseline, b.safe, b.B_free, b.open_goal):
         assert np.isfinite(array).all()

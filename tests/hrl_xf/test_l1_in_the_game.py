@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from echelon.hrl_xf.agent import LitaAgentHRL
-from echelon.hrl_xf.day_play import DayPlay, Question
-from echelon.hrl_xf.l1_safety import ACCEPT, REJECT
-from echelon.hrl_xf.reservation import NOTHING, Wish
-from tests.hrl_xf.agent_cases import assert_sound, ours, play
-from tests.hrl_xf.day_examples import books
+from echelon.hrl_xf.play.day import DayPlay, Question
+from echelon.hrl_xf.state.reservation import NOTHING, Wish
+from echelon.hrl_xf.state.schema import ACCEPT, REJECT
+from tests.hrl_xf.play.agent_cases import assert_sound, ours, play
+from tests.hrl_xf.state.examples import books
 
 
 class ToTheLimit(LitaAgentHRL):

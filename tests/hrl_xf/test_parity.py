@@ -12,10 +12,13 @@ import numpy as np
 import pytest
 from msgspec.structs import astuple
 
-from echelon.hrl_xf.day_batch import Ledger, day_batch, issue_bounds
-from echelon.hrl_xf.goals import day_records, goals_of, open_goal
-from echelon.hrl_xf.l1_safety import L1SafetyLayer
-from echelon.hrl_xf.schema import (
+from echelon.hrl_xf.recording.tracker import attach
+from echelon.hrl_xf.state.day_batch import Ledger, day_batch, issue_bounds
+from echelon.hrl_xf.state.features import StateBuilder
+from echelon.hrl_xf.state.goals import open_goal
+from echelon.hrl_xf.state.l1_safety import L1SafetyLayer
+from echelon.hrl_xf.state.live import OffersMemory, commitments_of, day_state, issues_of
+from echelon.hrl_xf.state.schema import (
     AgentLog,
     DailyStatusEntry,
     DayState,
@@ -25,10 +28,8 @@ from echelon.hrl_xf.schema import (
     decode_log,
     encode_log,
 )
-from echelon.hrl_xf.state_builder import OffersMemory, StateBuilder, commitments_of, day_state, issues_of
-from echelon.hrl_xf.tracker import attach
 from tests.hrl_xf.conftest import stock_world
-from tests.hrl_xf.day_examples import same_bits
+from tests.hrl_xf.state.examples import day_records, goals_of, same_bits
 
 AGENTS = ["PenguinAgent", "AS0", "RandomStdAgent", "SyncRandomStdAgent", "QuickDecisionAgent"]
 LAYER, BUILDER = L1SafetyLayer(), StateBuilder()

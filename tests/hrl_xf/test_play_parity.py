@@ -15,22 +15,20 @@ import numpy as np
 import pytest
 import torch
 
-from echelon.hrl_xf.batches import alphas_of
-from echelon.hrl_xf.data_pipeline import load_tournament_data, open_tournament
-from echelon.hrl_xf.day_play import Decided
-from echelon.hrl_xf.l2_manager import HeuristicManager
-from echelon.hrl_xf.l3_executor import L3Actions, TemporalDecisionTransformer
-from echelon.hrl_xf.l3_heads import P_SIZE, Q_SIZE
-from echelon.hrl_xf.l3_situation import Situation, context_of, legal_of
-from echelon.hrl_xf.l4_coordinator import HeuristicCoordinator
-from echelon.hrl_xf.l4_samples import L4Dataset
-from echelon.hrl_xf.samples import MicroDataset
-from echelon.hrl_xf.schema import encode_log
-from echelon.hrl_xf.tournament_data import TournamentData
-from echelon.hrl_xf.weight_files import BUNDLED, layer_in
-from tests.hrl_xf.agent_cases import Watched, log_of, ours, play, variant
-from tests.hrl_xf.day_examples import same_bits
-from tests.hrl_xf.l3_examples import wild
+from echelon.hrl_xf.data_pipeline import load_tournament_data
+from echelon.hrl_xf.dataset.datasets import L4Dataset, MicroDataset
+from echelon.hrl_xf.dataset.tournament import TournamentData, open_tournament
+from echelon.hrl_xf.layers.l3_executor import TemporalDecisionTransformer
+from echelon.hrl_xf.layers.l3_situation import P_SIZE, Q_SIZE, Situation, context_of, legal_of
+from echelon.hrl_xf.layers.protocols import L3Actions
+from echelon.hrl_xf.layers.rules import HeuristicCoordinator, HeuristicManager
+from echelon.hrl_xf.learning.sources import alphas_of, situation_of
+from echelon.hrl_xf.play.day import Decided
+from echelon.hrl_xf.state.schema import encode_log
+from echelon.hrl_xf.weights import BUNDLED, layer_in
+from tests.hrl_xf.layers.examples import wild
+from tests.hrl_xf.play.agent_cases import Watched, log_of, ours, play, variant
+from tests.hrl_xf.state.examples import same_bits
 from tests.rounding import assert_equal_but_for_rounding
 
 pytestmark = pytest.mark.numeric
@@ -140,7 +138,7 @@ def test_l3_sees_in_play_what_it_is_trained_on(both: Both) -> None:
     """Context, choices and history of every decision, whether its answer was sent or overtaken."""
     rows = both.data.rows("decision")
     b = MicroDataset(both.data, rows).batch(np.arange(len(rows)))
-    logged = Situation.of_batch(b, alphas_of(both.data)[rows])
+    logged = situation_of(b, alphas_of(both.data)[rows])
     context, legal = context_of(logged), legal_of(logged, "residual", Q_SIZE, P_SIZE)
     states = both.layer.states(*map(torch.as_tensor, (b.tokens, b.token_mask, b.thread, b.history)))
     for row, (key, partner) in enumerate(names_of(both.data, rows)):
@@ -163,7 +161,7 @@ def test_situations_are_equal_to_the_bit_but_for_alpha(both: Both) -> None:
     rows = both.data.rows("decision")
     b = MicroDataset(both.data, rows).batch(np.arange(len(rows)))
     alpha = alphas_of(both.data)[rows]
-    logged = Situation.of_batch(b, alpha)
+    logged = situation_of(b, alpha)
     reachable = slice(0, 11)
     for row, (key, partner) in enumerate(names_of(both.data, rows)):
         call = both.live[key]

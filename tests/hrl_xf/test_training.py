@@ -10,15 +10,16 @@ from pathlib import Path
 import pytest
 import torch
 
-from echelon.hrl_xf.data_pipeline import l4_of, macro_of, micro_of
-from echelon.hrl_xf.goal_backfill import fill_goals
-from echelon.hrl_xf.l2_manager import HorizonManagerPPO, load_l2
-from echelon.hrl_xf.l3_executor import load_l3
-from echelon.hrl_xf.l4_coordinator import GlobalCoordinator, load_l4
-from echelon.hrl_xf.tournament_data import TournamentData
-from echelon.hrl_xf.training import HRLXFTrainer, TrainConfig, save_model
+from echelon.hrl_xf.dataset.datasets import l4_of, macro_of, micro_of
+from echelon.hrl_xf.dataset.goal_backfill import fill_goals
+from echelon.hrl_xf.dataset.tournament import TournamentData
+from echelon.hrl_xf.layers.l2_manager import HorizonManagerPPO, load_l2
+from echelon.hrl_xf.layers.l3_executor import load_l3
+from echelon.hrl_xf.layers.l4_coordinator import GlobalCoordinator, load_l4
+from echelon.hrl_xf.learning.phases import TrainConfig
+from echelon.hrl_xf.training import HRLXFTrainer, save_model
 from echelon.runtime.checkpoint import CheckpointError
-from tests.hrl_xf.l3_examples import small_l3
+from tests.hrl_xf.layers.examples import small_l3
 from tests.hrl_xf.log_examples import LOGS
 
 

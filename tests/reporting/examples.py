@@ -9,12 +9,12 @@ from pathlib import Path
 
 import msgspec
 
-from echelon.hrl_xf.arena_seat import Losses
-from echelon.hrl_xf.arena_world import ArenaResult
-from echelon.hrl_xf.diary import AgentDiary, Call, SideLimits, Thought, write_diary
-from echelon.hrl_xf.log_columns import columns_of
+from echelon.hrl_xf.arena.seat import Losses
+from echelon.hrl_xf.arena.world import ArenaResult
+from echelon.hrl_xf.play.diary import AgentDiary, Call, SideLimits, Thought, write_diary
+from echelon.hrl_xf.recording.log_columns import columns_of
 from echelon.runtime.metrics import MetricsWriter
-from tests.hrl_xf.arena_examples import result, seat
+from tests.hrl_xf.arena.examples import result, seat
 from tests.hrl_xf.log_examples import PENGUIN_FIRST, log_of
 
 LOST = Losses(shortfall=8.0, storage=2.0, price_bought=-5.0, price_sold=1.0, idle_lines=10.0, leftover=4.0)

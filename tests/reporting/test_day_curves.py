@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from echelon.reporting.day_curves import POINTS, curves
-from tests.hrl_xf.arena_examples import result, seat
+from tests.hrl_xf.arena.examples import result, seat
 
 
 def test_means_and_quartiles_of_seats_by_day() -> None:

@@ -6,8 +6,7 @@ from pathlib import Path
 
 from echelon.reporting.log_sources import diary_of, of_arena
 from echelon.reporting.negotiations import browse
-
-from .examples import arena_results, with_log, write_arena
+from tests.reporting.examples import arena_results, with_log, write_arena
 
 
 def test_kept_logs_come_with_names_and_diaries(tmp_path: Path) -> None:

@@ -8,9 +8,9 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from echelon.hrl_xf.arena_seat import answers_beyond_l1
-from echelon.hrl_xf.day_batch import day_batch
-from echelon.hrl_xf.log_columns import columns_of
+from echelon.hrl_xf.arena.seat import answers_beyond_l1
+from echelon.hrl_xf.recording.log_columns import columns_of
+from echelon.hrl_xf.state.day_batch import day_batch
 from echelon.reporting.negotiations import Diary, LogSource, browse, days_of, spread
 from tests.hrl_xf.log_examples import PENGUIN_FIRST, RANDOM, log_of
 

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from echelon.reporting.runs import find_runs, kind_of
-
-from .examples import arena_results, write_arena, write_training
+from tests.reporting.examples import arena_results, write_arena, write_training
 
 
 def test_a_folder_of_runs_stands_for_its_runs_each_once(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pkgutil
 from collections.abc import Sequence
 from typing import Any
 
-from echelon.envs.foreign import EnvSetupError
+from echelon.envs.foreign.world import EnvSetupError
 from echelon.envs.vector import VectorEnv
 
 BUILT_IN = ("uav1", "uav2", "uav2-relay", "alice_and_bob")
@@ -33,10 +33,10 @@ def make_vector_env(
     _check_module(name)
     team_reward = kwargs.pop("team_reward", "mean")
     if workers == 0:
-        from echelon.envs.foreign_vector import SerialVectorEnv
+        from echelon.envs.foreign.vector import SerialVectorEnv
 
         return SerialVectorEnv(name, num_envs, seed, kwargs=kwargs, team_reward=team_reward)
-    from echelon.envs.workers import WorkerVectorEnv
+    from echelon.envs.foreign.workers import WorkerVectorEnv
 
     return WorkerVectorEnv(name, num_envs, seed, kwargs=kwargs, team_reward=team_reward, workers=workers)
 
@@ -49,8 +49,8 @@ def _built_in(name: str, num_envs: int, seed: int | Sequence[int], kwargs: dict[
         if wrong := sorted(set(kwargs) - set(known)):
             raise EnvSetupError(f"{name} has no option {', '.join(wrong)}; it has {', '.join(known)}")
         return AliceAndBob(num_envs, seed, **kwargs)
-    from echelon.envs.uav import UAVEnv
-    from echelon.envs.uav_config import uav_config
+    from echelon.envs.uav.config import uav_config
+    from echelon.envs.uav.env import UAVEnv
 
     return UAVEnv(uav_config(name, **kwargs), num_envs, seed, name=name)
 

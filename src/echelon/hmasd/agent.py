@@ -21,16 +21,16 @@ from torch import Tensor
 
 from echelon.envs.vector import EnvSpec
 from echelon.hmasd.config import HMASDConfig
-from echelon.hmasd.learner import HMASDLearner, UpdateStats
-from echelon.hmasd.networks import HMASDNetworks
+from echelon.hmasd.learning.learner import HMASDLearner, UpdateStats
+from echelon.hmasd.networks.networks import HMASDNetworks
 from echelon.hmasd.player import Player, find_checkpoint
 from echelon.onpolicy.batch import Rollout
 from echelon.onpolicy.collector import check_version
 from echelon.runtime.checkpoint import save_checkpoint
 
 if TYPE_CHECKING:
-    from echelon.envs.foreign_vector import TeamReward
-    from echelon.hmasd.own_loop import OwnLoop
+    from echelon.envs.foreign.vector import TeamReward
+    from echelon.hmasd.learning.own_loop import OwnLoop
 
 __all__ = ["HMASDAgent", "find_checkpoint", "found_device"]
 
@@ -112,7 +112,7 @@ class HMASDAgent(Player):
         team_reward: TeamReward = "mean",
     ) -> None:
         """Train in your own loop: what the first episode of each of your worlds begins with (see `own_loop`)."""
-        from echelon.hmasd.own_loop import OwnLoop
+        from echelon.hmasd.learning.own_loop import OwnLoop
 
         self._loop = OwnLoop(
             self.config, self.spec, self.networks, lambda: self.policy_version, observations, states, action_masks,

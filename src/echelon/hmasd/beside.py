@@ -8,9 +8,9 @@ from concurrent.futures import Future
 from torch import Tensor
 
 from echelon.hmasd.agent import HMASDAgent
-from echelon.hmasd.evaluate import Evaluation, evaluate_weights, random_play
+from echelon.hmasd.evaluation import Evaluation, evaluate_weights, random_play
 from echelon.hmasd.options import TrainOptions
-from echelon.runtime.executors import NamedExecutor, make_executor
+from echelon.runtime.execution.executors import NamedExecutor, make_executor
 from echelon.runtime.metrics import MetricsWriter
 from echelon.runtime.seeding import task_seed
 

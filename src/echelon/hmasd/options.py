@@ -9,8 +9,8 @@ from typing import Annotated, Literal
 import tyro
 
 from echelon.hmasd.config import HMASDConfig
+from echelon.runtime.flags import Flag
 
-Flag = tyro.conf.FlagCreatePairsOff[bool]
 LogLevel = Literal["DEBUG", "INFO", "WARNING", "ERROR"]
 
 

@@ -17,9 +17,9 @@ from torch import Tensor
 from echelon.envs.random_streams import WorldStreams, world_seeds
 from echelon.envs.vector import EnvSpec, Observed
 from echelon.hmasd.config import HMASDConfig
-from echelon.hmasd.networks import HMASDNetworks
-from echelon.hmasd.rollout import ActionMap
-from echelon.hmasd.sizes import Sizes, spec_from_json, spec_to_json
+from echelon.hmasd.learning.rollout import ActionMap
+from echelon.hmasd.networks.networks import HMASDNetworks
+from echelon.hmasd.networks.sizes import Sizes, spec_from_json, spec_to_json
 from echelon.onpolicy.aligned import as_tensor
 from echelon.onpolicy.batch import Array
 from echelon.runtime.checkpoint import latest, load_checkpoint

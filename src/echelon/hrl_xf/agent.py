@@ -23,14 +23,14 @@ from negmas import ResponseType
 from negmas.sao import SAOResponse
 from scml.std import StdSyncAgent
 
-from echelon.hrl_xf.agent_layers import L2Choice, L3Choice, L4Choice, choose_layers, plain_layers, rule_layers
-from echelon.hrl_xf.day_play import DayPlay, Decided, Question
-from echelon.hrl_xf.fallbacks import CountsFallbacks
-from echelon.hrl_xf.l1_safety import ACCEPT, REJECT, L1SafetyLayer
-from echelon.hrl_xf.layers import Layers
-from echelon.hrl_xf.reservation import Wish
-from echelon.hrl_xf.schema import Offer, Role
-from echelon.hrl_xf.state_builder import OffersMemory, day_state
+from echelon.hrl_xf.competitors.fallbacks import CountsFallbacks
+from echelon.hrl_xf.layers.layers import Layers
+from echelon.hrl_xf.play.choice import L2Choice, L3Choice, L4Choice, choose_layers, plain_layers, rule_layers
+from echelon.hrl_xf.play.day import DayPlay, Decided, Question
+from echelon.hrl_xf.state.l1_safety import L1SafetyLayer
+from echelon.hrl_xf.state.live import OffersMemory, day_state
+from echelon.hrl_xf.state.reservation import Wish
+from echelon.hrl_xf.state.schema import ACCEPT, REJECT, Offer, Role
 from echelon.runtime.seeding import task_seed
 
 _log = logging.getLogger(__name__)

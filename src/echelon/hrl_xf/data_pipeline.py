@@ -4,36 +4,32 @@
     macro.batch(np.arange(512)).X_temporal          # arrays, for training
     micro[0].history                                # a row, to look at
 
-What the arrays mean stands in `samples`; how they lie on disk, in `sample_builder` and `dataset_cache`.
+What the arrays mean stands in `dataset.samples`; how they lie on disk, in `dataset.builder` and `dataset.cache`.
 """
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import numpy as np
-from rich.console import Console
 from safetensors.numpy import load as load_arrays
 from safetensors.numpy import save as save_arrays
 
-from echelon.hrl_xf.dataset_cache import LogCache, LogRecord
-from echelon.hrl_xf.day_batch import Ints
-from echelon.hrl_xf.goal_backfill import BATCH, check_goal_options, fill_goals
-from echelon.hrl_xf.goals import reconstruct_l2_goals
-from echelon.hrl_xf.l1_safety import compute_l1_baseline_offline
-from echelon.hrl_xf.l4_samples import L4Dataset, L4DistillSample
-from echelon.hrl_xf.log_files import BadLog, find_logs, match_agents
-from echelon.hrl_xf.samples import MacroDataset, MacroSample, MicroDataset, MicroSample
-from echelon.hrl_xf.schema import DayState
-from echelon.hrl_xf.shards import IN_MEMORY, compact
-from echelon.hrl_xf.state_builder import DayFeatures, StateBuilder
-from echelon.hrl_xf.state_dict import OF_FEATURES, state_of
-from echelon.hrl_xf.thread_tables import unpack_answer
-from echelon.hrl_xf.tournament_data import TournamentData
+from echelon.hrl_xf.dataset.cache import LogRecord
+from echelon.hrl_xf.dataset.datasets import L4Dataset, MacroDataset, MicroDataset, l4_of, macro_of, micro_of
+from echelon.hrl_xf.dataset.goal_backfill import BATCH, check_goal_options, fill_goals
+from echelon.hrl_xf.dataset.samples import L4DistillSample, MacroSample, MicroSample
+from echelon.hrl_xf.dataset.shards import compact
+from echelon.hrl_xf.dataset.tournament import PathLike, TournamentData, open_tournament, say
+from echelon.hrl_xf.state.features import DayFeatures, StateBuilder
+from echelon.hrl_xf.state.goals import reconstruct_l2_goals
+from echelon.hrl_xf.state.l1_safety import compute_l1_baseline_offline
+from echelon.hrl_xf.state.schema import DayState
+from echelon.hrl_xf.state.state_dict import OF_FEATURES, state_of
+from echelon.runtime.arrays import Ints
 from echelon.runtime.files import write_atomic
 
 __all__ = [
@@ -53,8 +49,6 @@ __all__ = [
     "save_samples",
 ]
 
-log = logging.getLogger(__name__)
-PathLike = str | Path
 SAMPLES_VERSION = 1
 
 
@@ -85,7 +79,7 @@ def load_tournament_data(
     )
     fill_goals(data, goal_backfill, l2_model_path, l2_backfill_batch_size, l2_backfill_device)
     macro, micro = macro_of(data), micro_of(data)
-    _say(f"{len(macro)} macro samples, {len(micro)} micro samples", quiet)
+    say(f"{len(macro)} macro samples, {len(micro)} micro samples", quiet)
     return macro, micro
 
 
@@ -110,71 +104,6 @@ def load_l4_distill_data(
     )
     fill_goals(data, goal_source, l2_model_path, l2_backfill_batch_size, l2_backfill_device)
     return l4_of(data)
-
-
-def open_tournament(
-    data_dir: PathLike,
-    agent_name: str = "PenguinAgent",
-    num_workers: int | None = None,
-    *,
-    cache_dir: PathLike | None = None,
-    horizon: int = 40,
-    strict: bool = False,
-    quiet: bool = False,
-    in_memory: int = IN_MEMORY,
-) -> TournamentData:
-    """Find the logs, choose the agent's, parse what is new, and open the rest."""
-    folder = Path(data_dir)
-    cache = LogCache(folder, None if cache_dir is None else Path(cache_dir), horizon)
-    files = find_logs(folder)
-    if not files:
-        raise ValueError(f"{folder} holds no tracker log (agent_*.json or agent_*.json.gz), nor do its folders")
-    records = cache.identify(files)
-    _report(folder, [record for record in records.values() if record.error], strict)
-    agents = match_agents(agent_name, (record.agent_type for record in records.values() if record.agent_type))
-    agent = ", ".join(agents)
-    wanted = [path for path, record in records.items() if record.agent_type in agents]
-    folders = len({str(Path(path).parent) for path in records})
-    _say(f"{len(files)} logs in {folders} folders; agent {agent_name!r} is {agent}: {len(wanted)} logs", quiet)
-    before = {path for path, record in records.items() if record.error}
-    records = cache.update(files, wanted, num_workers, strict=strict, quiet=quiet)
-    _report(folder, [record for path, record in records.items() if record.error and path not in before], strict)
-    good = [records[path] for path in wanted if not records[path].error]
-    bad = [record for record in records.values() if record.error]
-    if not good:
-        raise ValueError(f"none of the {len(wanted)} logs of {agent} in {folder} can be used; see the messages above")
-    return TournamentData(cache.folder, good, horizon, bad, in_memory)
-
-
-def _say(text: str, quiet: bool) -> None:
-    """To the log; in a script that has set up none, to the terminal: whose data these are must not go unseen."""
-    log.info("%s", text)
-    if not quiet and not log.isEnabledFor(logging.INFO):
-        Console(stderr=True, highlight=False, soft_wrap=True).print(text, markup=False)
-
-
-def _report(folder: Path, bad: Sequence[LogRecord], strict: bool) -> None:
-    for record in bad:
-        error = BadLog(str(folder / record.file.path), record.error)
-        if strict:
-            raise error
-        log.warning("left out: %s", error)
-
-
-def macro_of(data: TournamentData) -> MacroDataset:
-    return MacroDataset(data, data.rows("day"))
-
-
-def micro_of(data: TournamentData) -> MicroDataset:
-    """Decisions that reached the partner; first proposals that were overtaken are left out (see `sample_builder`)."""
-    rows = data.rows("decision")
-    sent = unpack_answer(data.tables.store.take("decision.answer", rows))[2]
-    return MicroDataset(data, rows[sent])
-
-
-def l4_of(data: TournamentData) -> L4Dataset:
-    rows = data.rows("set")
-    return L4Dataset(data, rows[data.tables.store.take("set.n_members", rows) >= 2])
 
 
 def extract_macro_state(state_dict: DayState | Mapping[str, Any], horizon: int = 40) -> DayFeatures:

@@ -20,11 +20,11 @@ from torch import Tensor, nn
 from echelon.onpolicy.advantage import batch_gae
 from echelon.onpolicy.batch import Array, RolloutBatch, VersionError
 from echelon.onpolicy.chunks import Chunks, cut
-from echelon.onpolicy.gradients import BackAll, Gradients, Outputs, with_gradient
 from echelon.onpolicy.loss import Count, Evaluation, PPOLoss, ppo_loss
 from echelon.onpolicy.normalize import ValueNormalizer, normalize_advantage
 from echelon.onpolicy.optimizer import JointAdam, check_optimizers, clip_gradients
 from echelon.onpolicy.options import PPOOptions
+from echelon.onpolicy.written.gradients import BackAll, Gradients, Outputs, with_gradient
 
 
 class Policy(Protocol):

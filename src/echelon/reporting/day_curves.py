@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from echelon.hrl_xf.arena_seat import SeatRecord
-from echelon.hrl_xf.arena_world import ArenaResult
+from echelon.hrl_xf.arena.seat import SeatRecord
+from echelon.hrl_xf.arena.world import ArenaResult
 from echelon.reporting.tables import significant
 
 POINTS = 101

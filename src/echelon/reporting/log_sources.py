@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from echelon.hrl_xf.arena_world import ArenaResult
-from echelon.hrl_xf.diary import read_diary
-from echelon.hrl_xf.l1_safety import ANSWERS
-from echelon.hrl_xf.log_files import BadLog, agent_type_of
-from echelon.hrl_xf.world_run import LOGS, WORLDS, read_result
-from echelon.reporting.arena_data import read_results
+from echelon.hrl_xf.arena.world import ArenaResult
+from echelon.hrl_xf.collect.world import WORLDS, read_result
+from echelon.hrl_xf.play.diary import read_diary
+from echelon.hrl_xf.recording.log_files import LOGS, BadLog, agent_type_of
+from echelon.hrl_xf.state.schema import ANSWERS
+from echelon.reporting.arena import read_results
 from echelon.reporting.negotiations import Diary, LogSource
 
 MOST_LOGS = 36

@@ -15,14 +15,14 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from echelon.hrl_xf.arena_seat import safe_quantity
-from echelon.hrl_xf.day_batch import Ints, Ledger, day_batch
-from echelon.hrl_xf.goals import BUCKETS
-from echelon.hrl_xf.l1_safety import L1SafetyLayer
-from echelon.hrl_xf.log_columns import END, LogColumns, columns_of
-from echelon.hrl_xf.log_files import read_log
-from echelon.hrl_xf.schema import LogError
+from echelon.hrl_xf.recording.log_columns import LogColumns, columns_of
+from echelon.hrl_xf.recording.log_files import read_log
+from echelon.hrl_xf.state.day_batch import Ledger, day_batch
+from echelon.hrl_xf.state.goals import BUCKETS
+from echelon.hrl_xf.state.l1_safety import L1SafetyLayer, safe_quantity
+from echelon.hrl_xf.state.schema import END, LogError
 from echelon.reporting.tables import significant
+from echelon.runtime.arrays import Ints
 
 Mind = Mapping[tuple[int, str, int], dict[str, Any]]
 """What the layers thought: by (day, partner, round)."""

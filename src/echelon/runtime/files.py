@@ -6,6 +6,8 @@ After `kill -9` or a power cut there is the old file or the new one, never half 
 from __future__ import annotations
 
 import contextlib
+import csv
+import io
 import json
 import logging
 import os
@@ -107,3 +109,13 @@ def locked(path: Path, *, waiting: str | None) -> Iterator[None]:
     finally:
         holder.unlink(missing_ok=True)
         lock.release()
+
+
+def write_csv(path: Path, rows: list[dict[str, Any]]) -> None:
+    """A table in one piece: the old file or the new one, never half."""
+    columns = sorted({name for row in rows for name in row})
+    text = io.StringIO()
+    writer = csv.DictWriter(text, columns, restval="")
+    writer.writeheader()
+    writer.writerows(rows)
+    write_atomic(path, text.getvalue().encode())

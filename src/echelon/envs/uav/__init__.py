@@ -1,0 +1,1 @@
+"""UAV base stations: the environment, its options, its radio, its views and its pictures."""

@@ -1,0 +1,276 @@
+"""`echelon hmasd train`: rounds, logs, checkpoints, evaluations; the same command again continues bit for bit."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+
+from echelon.envs.make import make_vector_env
+from echelon.envs.vector import VectorEnv
+from echelon.hmasd.agent import HMASDAgent, find_checkpoint
+from echelon.hmasd.beside import BackgroundEvaluation, Weights
+from echelon.hmasd.commands.export import export_curves
+from echelon.hmasd.config import HMASDConfig
+from echelon.hmasd.evaluation import evaluate, move_to
+from echelon.hmasd.learning.learner import UpdateStats
+from echelon.hmasd.learning.shares import LocalShares, RemoteShares
+from echelon.hmasd.learning.tags import round_tags
+from echelon.hmasd.networks.sizes import Sizes, spec_from_json
+from echelon.hmasd.options import TrainOptions
+from echelon.onpolicy.loop import Round, TrainingLoop
+from echelon.onpolicy.ppo import under
+from echelon.runtime.board import how_to_open, tensorboard, wanted
+from echelon.runtime.checkpoint import latest, load_checkpoint, save_checkpoint
+from echelon.runtime.execution.executors import NamedExecutor, make_executor
+from echelon.runtime.metrics import MetricsWriter, read_metrics
+from echelon.runtime.rundir import RunDir, open_run, read_config
+
+logger = logging.getLogger("echelon.hmasd")
+
+EVALUATION = "evaluation_"  # in a checkpoint, before the step of weights that wait for their evaluation
+
+MAY_CHANGE = (
+    "model_path",
+    "eval_executor",
+    "keep_checkpoints",
+    "executor",
+    "env_workers",
+    "device",
+    "eval_every",
+    "eval_episodes",
+    "eval_greedy",
+    "checkpoint_every",
+)
+"""Options that change nothing that is learnt: another value goes on with the run."""
+
+
+class Run:
+    """One training: agent, worlds and loop, with what was done so far."""
+
+    def __init__(self, options: TrainOptions, executor: NamedExecutor | None) -> None:
+        config = options.config
+        probe = make_vector_env(
+            config.env, 1, 0, **({} if ":" not in config.env else {"workers": 0}), **config.environment_options()
+        )
+        with probe:
+            if config.agent_ids is None:
+                config = replace(config, agent_ids=alike(probe))
+            self.agent = HMASDAgent(config, probe.spec, options.device)
+        agent = self.agent
+        self.worlds: LocalShares | RemoteShares
+        if executor is None:
+            self.worlds = LocalShares(
+                config, agent.networks, lambda: agent.version, agent.count_samples, options.env_workers
+            )
+        else:
+            self.worlds = RemoteShares(config, agent.networks, lambda: agent.version, agent.count_samples, executor)
+        self.loop: TrainingLoop[UpdateStats] = TrainingLoop(
+            self.worlds, agent, config.total_steps, lambda _: agent.round_size
+        )
+        self.episodes = 0
+        self.unmeasured: dict[int, Weights] = {}
+        """Weights, by step, whose evaluation was lost with the process that made the loaded checkpoint."""
+
+    def save(self, folder: Path, name: str, keep: int | None, waiting: Mapping[int, Weights] | None = None) -> Path:
+        """A checkpoint of everything, with the weights whose evaluation is not done yet."""
+        state = self.loop.state_dict()
+        tensors = {"agent": under(state, "learner."), "worlds": under(state, "collector.")}
+        tensors |= {f"{EVALUATION}{multiple}": weights for multiple, weights in (waiting or {}).items()}
+        counters = {"env_steps": self.loop.env_steps, "rounds": self.loop.rounds, "episodes": self.episodes}
+        return save_checkpoint(
+            folder, name, tensors=tensors, state=counters, config=self.agent.header(), keep_last=keep
+        )
+
+    def load(self, path: Path) -> None:
+        """Continue from a checkpoint; one of other shapes is refused with what differs."""
+        saved = load_checkpoint(path)
+        if "agent" not in saved.tensors or "worlds" not in saved.tensors:
+            raise ValueError(f"{path} is a checkpoint, but not one of HMASD")
+        theirs = HMASDConfig.from_json(saved.config["options"])
+        self.agent.sizes.check_same(Sizes.of(spec_from_json(saved.config["spec"]), theirs), str(path))
+        ours = self.agent.config
+        same_worlds = (theirs.env, theirs.env_options, theirs.envs, theirs.collectors) == (
+            ours.env, ours.env_options, ours.envs, ours.collectors,
+        )  # fmt: skip
+        self.agent.load_state_dict(saved.tensors["agent"])
+        if same_worlds:
+            self.worlds.load_state_dict(saved.tensors["worlds"])
+        else:
+            logger.warning("%s has other worlds: its policies and counters are kept, its episodes are not", path)
+        self.loop.env_steps, self.loop.rounds = saved.state["env_steps"], saved.state["rounds"]
+        self.episodes = saved.state["episodes"]
+        self.unmeasured = {
+            int(name.removeprefix(EVALUATION)): weights
+            for name, weights in saved.tensors.items()
+            if name.startswith(EVALUATION)
+        }
+
+
+PROBES = 8
+
+
+def alike(probe: VectorEnv) -> bool:
+    """Whether two agents ever see the same when an episode begins: then nothing else tells them apart."""
+    for seed in range(PROBES):
+        seen = probe.reset([seed])
+        rows = [seen.observation[0, i, :width].tobytes() for i, width in enumerate(probe.spec.obs_dims)]
+        present = [row for row, alive in zip(rows, seen.alive[0], strict=True) if alive]
+        if len(set(present)) < len(present):
+            return True
+    return False
+
+
+def run(options: TrainOptions) -> int:
+    """The command."""
+    torch.set_num_threads(1)
+    if options.eval_only:
+        return evaluate_only(options)
+    with ExitStack() as stack:
+        if read_config(options.directory) is not None:
+            open_directory(options)  # other options than the run's are refused before worlds are made
+        if options.model_path is not None:
+            find_checkpoint(options.model_path)
+        executor = None if options.executor == "serial" else make_executor(options.executor)
+        training = Run(options, executor)
+        stack.callback(training.worlds.close)
+        folder = open_directory(options)  # nothing is written before the environment exists
+        stack.enter_context(logs(folder, options))
+        begin(training, folder, options)
+        resume_step = training.loop.env_steps if folder.resumed else None
+        metrics = stack.enter_context(MetricsWriter(folder.path, resume_step=resume_step))
+        if wanted(options.tensorboard, options.no_tensorboard):
+            stack.enter_context(tensorboard(folder.tensorboard, options.tensorboard_port))
+        stack.callback(logger.info, "curves: %s", how_to_open(folder.tensorboard))
+        train(training, folder, options, metrics)
+    for kind in ("csv", "json"):
+        export_curves(folder.path, folder.path / f"curves.{kind}")
+    return 0
+
+
+def open_directory(options: TrainOptions) -> RunDir:
+    """The run's directory, made or continued."""
+    return open_run(options.directory, run_options(options), may_change=may_change(options))
+
+
+def train(training: Run, folder: RunDir, options: TrainOptions, metrics: MetricsWriter) -> None:
+    """Rounds until the end; between them nothing is half done, so that is where everything else happens."""
+    evaluations = BackgroundEvaluation(options, metrics)
+    try:
+        catch_up(training, folder, options, evaluations)
+        started, first = time.perf_counter(), training.loop.env_steps
+        for done in training.loop:
+            training.episodes += len(training.worlds.episodes.returns)
+            metrics.record_all(round_tags(done, training.worlds.episodes, training.agent.sizes), done.env_steps)
+            progress(training, done, (done.env_steps - first) / (time.perf_counter() - started))
+            evaluations.record()
+            saved_at = done.crossed(options.checkpoint_every) if options.checkpoint_every else None
+            if options.eval_every and (at := done.crossed(options.eval_every)) is not None:
+                evaluations.start(training.agent, at)
+            if saved_at is not None:
+                name = f"hmasd_sync_{saved_at}"
+                training.save(folder.checkpoints, name, options.keep_checkpoints, evaluations.waiting)
+        evaluations.record(wait=True)
+        path = training.save(folder.checkpoints, "hmasd_sync_final", options.keep_checkpoints)
+        logger.info("training is complete: %d steps, %s", training.loop.env_steps, path)
+    finally:
+        evaluations.close()
+
+
+def begin(training: Run, folder: RunDir, options: TrainOptions) -> None:
+    """Where to start: the run's own last checkpoint, or the one given, or nothing."""
+    config = options.config
+    slots = config.samples_per_update // config.envs
+    if config.skilled and config.k > slots:
+        logger.warning(
+            "k=%d exceeds the %d steps of each world in a round, at whose end every choice of skills ends: skills last "
+            "%d steps, in training and in use; use k of at most %d or rounds of at least %d samples",
+            config.k, slots, config.played_k, slots, config.k * config.envs,
+        )  # fmt: skip
+    elif config.skilled and slots % config.k:
+        suits = [k for k in range(2, slots + 1) if slots % k == 0]
+        logger.warning(
+            "a round has %d steps of each world, which is no multiple of k=%d: the last segment of a round is short "
+            "(k of %s would suit)", slots, config.k, ", ".join(map(str, suits)),
+        )  # fmt: skip
+    own = latest(folder.checkpoints)
+    path = own if own is not None else options.model_path and find_checkpoint(options.model_path)
+    if path is not None:
+        training.load(path)
+        logger.info("going on from %s: %d steps", path, training.loop.env_steps)
+
+
+def catch_up(training: Run, folder: RunDir, options: TrainOptions, evaluations: BackgroundEvaluation) -> None:
+    """Measure random play, unless the run did; repeat evaluations lost with the process, with the weights kept."""
+    if not options.eval_every:
+        return
+    known = read_metrics(folder.path)
+    if "Eval/RandomReward" in known:
+        evaluations.level = float(known["Eval/RandomReward"].values[-1])
+    else:
+        evaluations.start_random()
+    measured = known.get("Eval/MeanReward")
+    there = set() if measured is None else set(measured.steps.tolist())
+    for multiple, weights in training.unmeasured.items():
+        if multiple not in there:
+            evaluations.start(training.agent, multiple, weights)
+
+
+def progress(training: Run, done: Round[UpdateStats], rate: float) -> None:
+    """One line a round."""
+    total = training.loop.total_steps
+    logger.info(
+        "progress: %d/%d (%.1f%%), updates: %d, episodes: %d, %.0f steps/s",
+        done.env_steps, total, min(100 * done.env_steps / total, 100.0), done.index + 1, training.episodes, rate,
+    )  # fmt: skip
+
+
+def evaluate_only(options: TrainOptions) -> int:
+    """`--eval-only`: no training, no run directory."""
+    assert options.model_path is not None  # the options check it
+    path = find_checkpoint(options.model_path)
+    agent = HMASDAgent.load(path)
+    given = options.config
+    if given.env != agent.config.env:
+        raise ValueError(f"{path} was trained in {agent.config.env}, not in {given.env}; leave --env out")
+    if given.env_options != agent.config.env_options:
+        move_to(agent, given.env_options)
+    logger.info("%s: %s", path, evaluate(agent, options.eval_episodes, options.config.seed, options.eval_greedy))
+    return 0
+
+
+def run_options(options: TrainOptions) -> dict[str, object]:
+    """What a run's config.json holds."""
+    values = {name: getattr(options, name) for name in MAY_CHANGE}
+    return {
+        **{name: str(value) if isinstance(value, Path) else value for name, value in values.items()},
+        "config": options.config.to_json(),
+    }
+
+
+def may_change(options: TrainOptions) -> tuple[str, ...]:
+    """Options that do not touch the result; a longer total does not either, unless something follows progress."""
+    longer = () if options.config.follows_progress else ("config.total_steps",)
+    return MAY_CHANGE + longer
+
+
+@contextmanager
+def logs(folder: RunDir, options: TrainOptions) -> Iterator[None]:
+    """log.txt and the console at the level asked for; metrics have files of their own."""
+    package, figures = logging.getLogger("echelon"), logging.getLogger("echelon.metrics")
+    level = logging.getLevelNamesMapping()[options.log_level]
+    before, before_figures = package.level, figures.level
+    with folder.logging(level):
+        if not options.quiet:
+            package.setLevel(level)
+        figures.setLevel(logging.INFO if options.log_level == "DEBUG" else logging.WARNING)
+        try:
+            yield
+        finally:
+            package.setLevel(before)
+            figures.setLevel(before_figures)

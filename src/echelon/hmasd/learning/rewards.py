@@ -1,0 +1,189 @@
+"""What the discriminators give: low-level rewards, and their own learning from the round they were just used on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from echelon.hmasd.config import HMASDConfig
+from echelon.hmasd.networks.discriminators import IndividualDiscriminator, TeamDiscriminator, uniform_log
+from echelon.onpolicy.aligned import as_tensor
+from echelon.onpolicy.batch import Array, RolloutBatch
+from echelon.onpolicy.distributions import log_softmax
+from echelon.onpolicy.optimizer import JointAdam
+from echelon.onpolicy.ppo import under
+from echelon.onpolicy.written.chain import Chain
+from echelon.onpolicy.written.gradients import Gradients
+
+
+@dataclass(frozen=True)
+class IntrinsicRewards:
+    """The low-level reward r^i = lambda_e r + lambda_D log q_D(Z|s') + lambda_d log q_d(z^i|o'^i,Z), and its parts.
+
+    An agent that is gone while its team goes on has the first two terms.
+    """
+
+    total: Array  # (T, B, n)
+    environment: float
+    team: float
+    individual: float
+    """Means of the three weighted terms over agents that act."""
+
+
+@dataclass(frozen=True)
+class DiscriminatorStats:
+    """What one update of both discriminators saw: loss at its first pass, accuracy before anything was learnt."""
+
+    loss: float
+    team_accuracy: float
+    individual_accuracy: float
+
+
+@dataclass(frozen=True)
+class SkillData:
+    """What skills led to, of every step that counts: N team rows, K agent rows."""
+
+    state: Tensor  # (N, S)
+    team_skill: Tensor  # (N,)
+    observation: Tensor  # (K, F)
+    its_team_skill: Tensor  # (K,)
+    agent_skill: Tensor  # (K,)
+
+    @classmethod
+    def of(cls, batch: RolloutBatch, device: torch.device | str = "cpu") -> SkillData:
+        """Next states and observations of a round, without steps in which nobody acted."""
+        acts, skills = batch.acts, batch.observation["skills"]  # (T, B, n), (T, B, n + 1)
+        any_acts = acts.any(-1)
+        teams = np.broadcast_to(skills[:, :, :1], acts.shape)
+        arrays = (
+            batch.extra["next_state"][any_acts],
+            skills[:, :, 0][any_acts],
+            batch.extra["next_observation"][acts],
+            teams[acts],
+            skills[:, :, 1:][acts],
+        )
+        return cls(*(as_tensor(array).to(device) for array in arrays))
+
+
+UNIT_DECAY, LEAST_UNIT = 0.99, 0.01
+
+
+class RewardUnit:
+    """How large the environment's part of a step's reward is: the mean of its size, over rounds, debiased.
+
+        m <- beta m + (1 - beta) mean |x|,   w <- beta w + (1 - beta),   unit = max(m / w, .01)
+
+    The least unit keeps skills apart where nothing has been earned yet.
+    """
+
+    def __init__(self) -> None:
+        self._sum, self._weight = 0.0, 0.0
+
+    @property
+    def value(self) -> float:
+        """1 before the first round."""
+        return max(self._sum / self._weight, LEAST_UNIT) if self._weight else 1.0
+
+    def update(self, earned: Array) -> None:
+        """Take in the environment's part of every step of a round."""
+        self._sum = UNIT_DECAY * self._sum + (1 - UNIT_DECAY) * float(np.abs(earned).mean())
+        self._weight = UNIT_DECAY * self._weight + (1 - UNIT_DECAY)
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Both sums."""
+        return {"sums": torch.tensor([self._sum, self._weight], dtype=torch.float64)}
+
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        """Continue from saved sums."""
+        self._sum, self._weight = state["sums"].tolist()
+
+
+class Discriminators:
+    """q_D and q_d with their optimiser."""
+
+    def __init__(self, team: TeamDiscriminator, individual: IndividualDiscriminator, config: HMASDConfig) -> None:
+        self.team, self.individual, self.config = team, individual, config
+        self.optimizer = JointAdam([*team.parameters(), *individual.parameters()], config.lr)
+        self.unit = RewardUnit()
+        self.device = self.optimizer.joint.device
+
+    @torch.inference_mode()
+    def rewards(self, batch: RolloutBatch) -> IntrinsicRewards:
+        """Low-level rewards of a round, with the discriminators as they are now: those it was collected under."""
+        config, data = self.config, SkillData.of(batch, self.device)
+        acts = batch.acts
+        team = self.team(data.state).gather(1, data.team_skill[:, None])[:, 0].cpu().numpy()
+        guessed = self.individual(data.observation, data.its_team_skill)
+        own = guessed.gather(1, data.agent_skill[:, None])[:, 0].cpu().numpy()
+        if config.skill_baseline:
+            team, own = team - uniform_log(config.team_skills), own - uniform_log(config.agent_skills)
+        unit = self.unit.value if config.relative_intrinsic else 1.0
+        team_term, own_term = np.zeros(acts.shape[:2], np.float32), np.zeros(acts.shape, np.float32)
+        team_term[acts.any(-1)], own_term[acts] = unit * config.lambda_team * team, unit * config.lambda_agent * own
+        earned = np.float32(config.lambda_e) * batch.reward
+        shared = np.broadcast_to(team_term[:, :, None], acts.shape)
+        total = np.where(batch.earning, earned + shared + own_term, np.float32(0.0)).astype(np.float32)
+        return IntrinsicRewards(
+            total, float(earned[acts].mean()), float(shared[acts].mean()), float(own_term[acts].mean())
+        )
+
+    def rewarded(self, batch: RolloutBatch) -> tuple[RolloutBatch, IntrinsicRewards]:
+        """The batch with low-level rewards in place of the environment's."""
+        self.unit.update(self.config.lambda_e * batch.reward[batch.acts])
+        rewards = self.rewards(batch)
+        return replace(batch, reward=rewards.total), rewards
+
+    @torch.inference_mode()
+    def update(self, batch: RolloutBatch) -> DiscriminatorStats:
+        """Learn from this round alone: a longer memory would hold skills that mean something else by now."""
+        data = SkillData.of(batch, self.device)
+        seen = self.individual.joined(data.observation, data.its_team_skill)
+        first: DiscriminatorStats | None = None
+        parts = ((self.team.logits, data.state, data.team_skill), (self.individual.logits, seen, data.agent_skill))
+        for _ in range(self.config.discriminator_epochs):
+            self.optimizer.zero_grad()
+            into = Gradients()
+            found = [_learn(logits, inputs, truth, into) for logits, inputs, truth in parts]
+            into.give(self.optimizer.parameters)
+            self.optimizer.step()
+            if first is None:
+                (team_loss, team_right), (own_loss, own_right) = (
+                    _guesses(log_probs, truth) for log_probs, (_, _, truth) in zip(found, parts, strict=True)
+                )
+                first = DiscriminatorStats(team_loss + own_loss, team_right, own_right)
+        assert first is not None  # discriminator_epochs is at least 1
+        return first
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Weights and optimiser."""
+        state = {f"team.{name}": t.detach().clone() for name, t in self.team.state_dict().items()}
+        state |= {f"individual.{name}": t.detach().clone() for name, t in self.individual.state_dict().items()}
+        state |= {f"unit.{name}": t for name, t in self.unit.state_dict().items()}
+        return state | {f"optimizer.{name}": t for name, t in self.optimizer.state_dict().items()}
+
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        """Continue from a saved state."""
+        self.team.load_state_dict(under(state, "team."))
+        self.individual.load_state_dict(under(state, "individual."))
+        self.unit.load_state_dict(under(state, "unit."))
+        self.optimizer.load_state_dict(under(state, "optimizer."))
+
+
+def _learn(logits: Chain, inputs: Tensor, truth: Tensor, into: Gradients) -> Tensor:
+    """log q, (N, skills), and into `into` the gradient of -E log q(truth | inputs): by the logits (q - one-hot) / N."""
+    outputs, back = logits.run(inputs, input_gradient=False)
+    log_probs = log_softmax(outputs)
+    at = truth.unsqueeze(1)
+    gradient = log_probs.exp().div_(len(truth))
+    back(into, gradient.scatter_add_(1, at, gradient.new_tensor(-1 / len(truth)).expand(at.shape)))
+    return log_probs
+
+
+def _guesses(log_probs: Tensor, truth: Tensor) -> tuple[float, float]:
+    """The cross-entropy, and the share of right guesses."""
+    right = log_probs.argmax(1) == truth
+    return -float(log_probs.gather(1, truth.unsqueeze(1)).mean()), float(right.float().mean())

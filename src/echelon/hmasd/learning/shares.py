@@ -1,0 +1,195 @@
+"""A round in several shares: groups of worlds that collect by themselves, in this process or on workers.
+
+The worlds are divided into `collectors` groups of equal size, each with its own seeds by the worlds' numbers. What a
+group collects depends on its worlds, the weights and the version, never on where it runs: a single process computes the
+groups one after the other in the same shapes, from operands that are aligned alike (`onpolicy.aligned`), so any
+executor gives its result, bit for bit. A worker keeps nothing between rounds: state goes out with the weights and comes
+back with the share, under one version.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from echelon.envs.make import make_vector_env
+from echelon.envs.random_streams import world_seeds
+from echelon.envs.vector import VectorEnv
+from echelon.hmasd.config import HMASDConfig
+from echelon.hmasd.learning.rollout import Episodes, SkillCollector
+from echelon.hmasd.networks.networks import HMASDNetworks
+from echelon.hmasd.networks.sizes import Sizes
+from echelon.onpolicy.batch import Array, Rollout
+from echelon.onpolicy.collector import join_rounds
+from echelon.onpolicy.ppo import under
+from echelon.runtime.execution.executors import NamedExecutor, WorkerDied
+from echelon.runtime.seeding import task_seed
+
+State = dict[str, Tensor]
+Sent = dict[str, Array]
+"""A state as it travels: arrays, since torch would send its tensors through shared memory of one machine."""
+
+
+@dataclass(frozen=True)
+class Share:
+    """What one group collected, and where it stands now."""
+
+    rollout: Rollout
+    episodes: Episodes
+    state: Sent
+
+
+def group_env(config: HMASDConfig, group: int, workers: int | None) -> VectorEnv:
+    """The worlds of one group, with the seeds their numbers give them."""
+    size = config.envs // config.collectors
+    seeds = world_seeds(task_seed(config.seed, "worlds"), config.envs)[group * size : (group + 1) * size]
+    built_in = ":" not in config.env
+    return make_vector_env(
+        config.env, size, seeds, workers=None if built_in else workers, **config.environment_options()
+    )
+
+
+def group_collector(
+    config: HMASDConfig,
+    group: int,
+    networks: HMASDNetworks,
+    env: VectorEnv,
+    version_of: Callable[[], int],
+    on_step: Callable[[int], None] | None = None,
+) -> SkillCollector:
+    """The collector of one group."""
+    size = config.envs // config.collectors
+    seeds = world_seeds(task_seed(config.seed, "choices"), config.envs)[group * size : (group + 1) * size]
+    return SkillCollector(
+        networks, env, config.k, config.recurrent_chunk, seeds, version_of, on_step, config.death_ends_return
+    )
+
+
+class LocalShares:
+    """All groups in this process, one after the other."""
+
+    def __init__(
+        self,
+        config: HMASDConfig,
+        networks: HMASDNetworks,
+        version_of: Callable[[], int],
+        on_step: Callable[[int], None],
+        env_workers: int | None = None,
+    ) -> None:
+        self.groups = [
+            group_collector(config, i, networks, group_env(config, i, env_workers), version_of, on_step)
+            for i in range(config.collectors)
+        ]
+        self.episodes = Episodes.join([])
+
+    def collect(self, version: int, steps: int) -> Rollout:
+        """A round of equal shares."""
+        rounds = [group.collect(version, steps // len(self.groups)) for group in self.groups]
+        self.episodes = Episodes.join([group.episodes for group in self.groups])
+        return rounds[0] if len(rounds) == 1 else join_rounds(rounds, version)
+
+    def state_dict(self) -> State:
+        """States of all groups."""
+        return {f"{i}.{name}": t for i, group in enumerate(self.groups) for name, t in group.state_dict().items()}
+
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        """Continue all groups."""
+        for i, group in enumerate(self.groups):
+            group.load_state_dict(under(state, f"{i}."))
+
+    def close(self) -> None:
+        """Give back the worlds."""
+        for group in self.groups:
+            group.env.close()
+
+
+class RemoteShares:
+    """Every group as one task a round on an executor."""
+
+    def __init__(
+        self,
+        config: HMASDConfig,
+        networks: HMASDNetworks,
+        version_of: Callable[[], int],
+        on_step: Callable[[int], None],
+        executor: NamedExecutor,
+    ) -> None:
+        self.config, self.networks, self.version_of, self.on_step = config, networks, version_of, on_step
+        self.executor = executor
+        self.episodes = Episodes.join([])
+        self._states: list[Sent] = [{} for _ in range(config.collectors)]
+
+    def collect(self, version: int, steps: int) -> Rollout:
+        """A round: weights and states go out, shares and states come back."""
+        weights = {name: t.detach().numpy() for name, t in self.networks.state_dict().items()}
+        groups = range(self.config.collectors)
+        holds = self.version_of()
+
+        def submit(group: int) -> Future[Share]:
+            name, share = f"group {group} of policy version {version}", steps // len(groups)
+            work = (self.config.to_json(), group, weights, self._states[group], holds, version, share)
+            return self.executor.submit_named(name, collect_share, *work)
+
+        futures = [submit(group) for group in groups]
+        shares = [self._result(future, partial(submit, group)) for group, future in enumerate(futures)]
+        self._states = [share.state for share in shares]
+        self.episodes = Episodes.join([share.episodes for share in shares])
+        self.on_step(steps)
+        return join_rounds([share.rollout for share in shares], version)
+
+    def _result(self, future: Future[Share], again: Callable[[], Future[Share]]) -> Share:
+        """The share; collected once more if its worker died: a share depends on nothing else."""
+        try:
+            return future.result()
+        except WorkerDied:
+            try:
+                return again().result()
+            except WorkerDied as error:
+                raise OSError(f"{error}, twice; the same command resumes from the last checkpoint") from error
+
+    def state_dict(self) -> State:
+        """States of all groups."""
+        return {f"{i}.{name}": torch.from_numpy(a) for i, state in enumerate(self._states) for name, a in state.items()}
+
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        """Continue all groups."""
+        groups = range(self.config.collectors)
+        self._states = [{name: t.numpy() for name, t in under(state, f"{i}.").items()} for i in groups]
+
+    def close(self) -> None:
+        """Stop the workers."""
+        self.executor.shutdown()
+
+
+def collect_share(
+    options: dict[str, Any],
+    group: int,
+    weights: Sent,
+    state: Sent,
+    holds: int,
+    version: int,
+    steps: int,
+) -> Share:
+    """Collect the share of one group from its state (empty: from the start); runs on a worker."""
+    torch.set_num_threads(1)
+    config = HMASDConfig.from_json(options)
+    with group_env(config, group, workers=0) as env:
+        networks = _networks(Sizes.of(env.spec, config))
+        networks.load_state_dict({name: torch.tensor(array) for name, array in weights.items()})
+        collector = group_collector(config, group, networks, env, lambda: holds)
+        if state:
+            collector.load_state_dict({name: torch.tensor(array) for name, array in state.items()})
+        rollout = collector.collect(version, steps)
+        return Share(rollout, collector.episodes, {name: t.numpy() for name, t in collector.state_dict().items()})
+
+
+@lru_cache(maxsize=4)
+def _networks(sizes: Sizes) -> HMASDNetworks:
+    """Networks to load weights into: making them costs more than a share of a round."""
+    return HMASDNetworks.seeded(sizes, 0)

@@ -1,0 +1,1 @@
+"""The four networks of HMASD and their shapes."""

@@ -1,0 +1,154 @@
+"""`echelon hrl compete --official`: the league's own format, a round robin of anac2024_std with total scores.
+
+Planned, played and evaluated by the machinery of `collect`, with competitors of the arena's command line: classes may
+have arguments and shields, and results go by label. Nothing is tracked.
+
+    worlds = configurations · groups of at most four competitors · rotations of a group over its seats
+    total score = truncated mean of a competitor's scores over its worlds
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+from negmas.helpers.numeric import truncated_mean
+
+from echelon.hrl_xf.arena.stale import KEPT, PLAYED_AGAIN
+from echelon.hrl_xf.arena.standings import Estimate, bootstrap
+from echelon.hrl_xf.collect.plan import (
+    FACTORIES_PER_LEVEL,
+    LEAGUE_COMPETITORS,
+    PlannedWorld,
+    TournamentPlan,
+)
+from echelon.hrl_xf.collect.world import WorldResult, read_result, result_path
+from echelon.hrl_xf.competitors.agent_code import versions
+from echelon.hrl_xf.competitors.specs import AgentSpec, SpecError
+from echelon.hrl_xf.options.compete import CompeteOptions
+
+log = logging.getLogger(__name__)
+
+KIND = "official"
+FORMAT_VERSION = 1
+
+
+class TotalScore(msgspec.Struct, frozen=True, kw_only=True):
+    """One competitor of an official tournament."""
+
+    competitor: str
+    worlds: int
+    configurations: int
+    total_score: float
+    """the league's: the mean without outliers above the third quartile + 2 interquartile ranges"""
+    score: Estimate
+    """plain mean, with an interval that resamples configurations"""
+
+
+class TotalScores(msgspec.Struct, frozen=True, kw_only=True):
+    """official.json"""
+
+    format_version: int = FORMAT_VERSION
+    agents: list[str]
+    """those to judge; the others are rivals"""
+    worlds: int
+    resamples: int
+    competitors: list[TotalScore]
+    """best first, by total score"""
+
+
+def deciding(options: CompeteOptions, competitors: Sequence[AgentSpec]) -> dict[str, Any]:
+    """The options that decide the tournament, as they stand in config.json."""
+    _check_different(competitors)
+    who = {spec.label: {"module": spec.module, "name": spec.name} | spec.identity() for spec in competitors}
+    for one in who.values():
+        del one["files"]  # other weights, as other code, are played again
+    return {"competitors": who, "worlds": options.worlds, "steps": options.steps, "seed": options.seed}
+
+
+def _check_different(competitors: Sequence[AgentSpec]) -> None:
+    """In the stored worlds a competitor is its class and arguments, so two with the same could not be told apart."""
+    known: dict[str, str] = {}
+    for spec in competitors:
+        key = json.dumps([spec.base, spec.shielded, dict(spec.params)], sort_keys=True)
+        other = known.setdefault(key, spec.label)
+        if other != spec.label:
+            raise SpecError(f"{other!r} and {spec.label!r} are the same agent twice; leave one of them out")
+
+
+def plan_of(saved: Mapping[str, Any]) -> TournamentPlan:
+    """The plan of a folder's deciding options."""
+    specs = [
+        AgentSpec(label, one["module"], one["name"], one["shielded"], one["params"])
+        for label, one in saved["competitors"].items()
+    ]
+    classes = [spec.load() for spec in specs]
+    return TournamentPlan(
+        competitors=tuple(f"{cls.__module__}.{cls.__qualname__}" for cls in classes),
+        configs=saved["worlds"],
+        runs=1,
+        n_competitors_per_world=min(LEAGUE_COMPETITORS, len(specs)),
+        max_worlds_per_config=None,
+        round_robin=True,
+        steps=saved["steps"],
+        seed=saved["seed"],
+        labels=tuple(spec.label for spec in specs),
+        params=tuple(dict(spec.params) for spec in specs),
+        min_factories_per_level=FACTORIES_PER_LEVEL,
+    )
+
+
+def code_by_world(worlds: Sequence[PlannedWorld], codes: Mapping[str, str]) -> dict[int, dict[str, str]]:
+    """By world: the code of each competitor in it, by label, and the versions of the rest."""
+    rest = {f"version of {name}": number for name, number in versions().items()}
+    return {w.index: {label: codes[label] for label in w.labels if label} | rest for w in worlds}
+
+
+def set_old_apart(
+    worlds: Sequence[PlannedWorld], code: Mapping[int, Mapping[str, str]], output_dir: Path, keep_old: bool
+) -> None:
+    """Say which results are of other code than today's, and make room for new ones, unless they are to be shown."""
+    paths = {w.index: result_path(output_dir, w.index) for w in worlds}
+    found = {i: read_result(path).code for i, path in paths.items() if path.exists()}
+    stale = {i: sorted(n for n in code[i] if before.get(n) != code[i][n]) for i, before in found.items()}
+    for names, count in Counter(", ".join(changed) for changed in stale.values() if changed).items():
+        fate = KEPT if keep_old else PLAYED_AGAIN
+        log.warning("%d worlds there were played by other code (%s changed); %s", count, names, fate)
+    for i in (i for i, changed in stale.items() if changed and not keep_old):
+        paths[i].unlink()
+
+
+def total_scores(results: Sequence[WorldResult], agents: Sequence[str], resamples: int) -> TotalScores:
+    """The league's table from the worlds' results."""
+    scores: dict[str, list[tuple[str, float]]] = {}
+    for result in results:
+        for row in result.scores:
+            scores.setdefault(row["agent_type"], []).append((result.config_id, row["score"]))
+    lines = [_line(name, rows, resamples) for name, rows in scores.items()]
+    return TotalScores(
+        agents=[name for name in agents if name in scores],
+        worlds=len(results),
+        resamples=resamples,
+        competitors=sorted(lines, key=lambda line: -line.total_score),
+    )
+
+
+def _line(name: str, rows: Sequence[tuple[str, float]], resamples: int) -> TotalScore:
+    values = np.array([score for _, score in rows])
+    names, cluster = np.unique([config for config, _ in rows], return_inverse=True)
+    total, count = np.zeros(len(names)), np.zeros(len(names))
+    np.add.at(total, cluster, values)
+    np.add.at(count, cluster, 1.0)
+    return TotalScore(
+        competitor=name,
+        worlds=len(rows),
+        configurations=len(names),
+        total_score=float(truncated_mean(values)),
+        score=bootstrap(total, count, resamples, "total score"),
+    )

@@ -1,0 +1,158 @@
+"""A folder that fills with worlds: one writer at a time, resumable at any moment, and a bad world ends nothing.
+
+What `collect` and `compete` share. config.json says what the folder is and which options decide its worlds; each world
+leaves one file when it has ended; those that failed are described under failed/ until they are played after all.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Protocol
+
+from echelon.runtime.execution.tasks import Task, TaskResult, run_tasks
+from echelon.runtime.files import LockedError, locked, read_json, write_json
+from echelon.runtime.progress import WorkProgress
+from echelon.runtime.rundir import check_options
+
+log = logging.getLogger(__name__)
+
+FORMAT_VERSION = 1
+EXIT_SOME_FAILED = 3
+LOG_FILE = "log.txt"
+FAILED = "failed"
+LOCK = ".lock"
+
+
+class FolderError(ValueError):
+    """The command cannot run as asked; the message is all the user needs."""
+
+
+@dataclass(frozen=True)
+class Unit:
+    """One world to play."""
+
+    name: str
+    """how messages call it: number, seed, who plays"""
+    stem: str
+    """the name of its file under failed/"""
+    args: tuple[Any, ...]
+    """of the function that plays it"""
+    summary: Mapping[str, Any]
+    """what failed/ says about it"""
+    result: Path
+    """the file that it leaves when it has ended, as the last thing it does"""
+
+    @property
+    def ended(self) -> bool:
+        return self.result.exists()
+
+
+@dataclass(frozen=True)
+class Played:
+    """What became of the units of a run."""
+
+    played: int
+    failed: list[str]
+    seconds: float
+
+    @property
+    def worlds_per_minute(self) -> float:
+        return 60.0 * self.played / self.seconds if self.seconds > 0 else 0.0
+
+
+class How(Protocol):
+    """The options that say how to play, not what."""
+
+    @property
+    def parallelism(self) -> str: ...
+    @property
+    def world_timeout(self) -> float: ...
+    @property
+    def quiet(self) -> bool: ...
+    @property
+    def fail_fast(self) -> bool: ...
+
+
+def contents(folder: Path) -> list[str]:
+    """What is in the folder, apart from a log and a lock."""
+    if folder.exists() and not folder.is_dir():
+        raise FolderError(f"--output-dir {folder} is a file; choose another name")
+    return (
+        [p.name for p in folder.iterdir() if p.name != LOG_FILE and not p.name.startswith(LOCK)]
+        if folder.exists()
+        else []
+    )
+
+
+def check_same(folder: Path, kind: str, options: Mapping[str, Any]) -> None:
+    """What is continued must be what was begun: the same kind, format and options."""
+    if not (folder / "config.json").exists():
+        raise FolderError(f"{folder} holds no {kind} (no config.json); choose another folder")
+    saved = read_json(folder / "config.json")
+    if saved.get("kind") != kind:
+        raise FolderError(f"{folder} holds no {kind} but a {saved.get('kind', 'run')}; choose another folder")
+    if saved["format_version"] != FORMAT_VERSION:
+        raise FolderError(f"{folder} has format_version {saved['format_version']}, this Echelon {FORMAT_VERSION}")
+    check_options(folder, saved["options"], options)
+
+
+def write_config(folder: Path, kind: str, options: Mapping[str, Any]) -> None:
+    versions = {name: version(name) for name in ("echelon", "scml", "negmas", "scml-agents", "numpy")}
+    content = {"format_version": FORMAT_VERSION, "kind": kind, "options": options, "versions": versions}
+    write_json(folder / "config.json", content)
+
+
+def play_units(
+    units: Sequence[Unit], fn: Callable[..., Any], folder: Path, how: How, replay: Callable[[Unit], str]
+) -> Played:
+    """Play every unit; a bad one is recorded under failed/ with the command that replays it, and the rest goes on."""
+    by_name = {unit.name: unit for unit in units}
+    tasks = (Task(unit.name, unit.args) for unit in units)
+    started = time.perf_counter()
+    failed: list[str] = []
+    played = 0
+    with WorkProgress("worlds", len(units), quiet=how.quiet) as progress:
+        for result in run_tasks(how.parallelism, fn, tasks, timeout=how.world_timeout):
+            unit = by_name[result.name]
+            failure = folder / FAILED / f"{unit.stem}.json"
+            if result.status == "ok" or unit.ended:  # what ends a worker after the file is there, comes too late
+                failure.unlink(missing_ok=True)
+                played += 1
+                progress.done()
+                continue
+            failure.parent.mkdir(exist_ok=True)
+            write_json(failure, _failure(unit, result, replay(unit)))
+            failed.append(f"{unit.name}: {result.status}: {last_line(result.error)}")
+            log.error("%s (details in %s)", failed[-1], failure)
+            progress.failed()
+            if how.fail_fast:
+                break
+    return Played(played, failed, time.perf_counter() - started)
+
+
+def _failure(unit: Unit, result: TaskResult[Any], replay: str) -> dict[str, Any]:
+    what = {"status": result.status, "error": result.error, "seconds": result.seconds, "replay": replay}
+    return dict(unit.summary) | what
+
+
+def last_line(error: str | None) -> str:
+    return (error or "no reason given").strip().splitlines()[-1]
+
+
+@contextmanager
+def exclusive(folder: Path, kind: str) -> Iterator[None]:
+    """One writer at a time."""
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        with locked(folder / LOCK, waiting=None):
+            yield
+    except LockedError as error:
+        raise FolderError(
+            f"another {kind} (pid {error.pid}) is writing to {folder}; wait for it or choose another --output-dir"
+        ) from error

@@ -1,0 +1,1 @@
+"""Logs become training data: tables, shards on disk, a cache, samples, splits, goals."""

@@ -1,0 +1,103 @@
+"""The goals that condition L3 and L4: none, the labels of the day, or the predictions of a trained L2.
+
+`l2` is what training uses (guide §1.4): in play there are only predictions. `v2` gives the label of the day itself,
+which knows the day's deals: a decision sees the future in it. It is for analysis only.
+"""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from typing import Any, Literal, Protocol, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from echelon.hrl_xf.dataset.tournament import TournamentData
+from echelon.hrl_xf.state.goals import GOAL_SIZE, goal_mask
+from echelon.runtime.arrays import Bools
+
+GoalBackfill = Literal["none", "v2", "l2"]
+BATCH = 4096
+
+
+class GoalModel(Protocol):
+    """What the pipeline needs of a trained L2. `echelon.hrl_xf.layers.l2_manager.load_l2(path)` returns one."""
+
+    @property
+    def horizon(self) -> int:
+        """X_temporal has horizon + 1 rows."""
+
+    def predict_goals(
+        self,
+        x_static: NDArray[np.float32],  # (N, 12)
+        X_temporal: NDArray[np.float32],  # (N, H+1, 10)
+        x_role: NDArray[np.float32],  # (N, 2)
+        *,
+        spot: NDArray[np.float32],  # (N, 2) spot prices in and out
+        goal_mask: Bools,  # (N, 16)
+    ) -> NDArray[np.float32]:
+        """Goals in pieces and currency.  # (N, 16)"""
+
+
+def check_goal_options(backfill: str, l2_model_path: str | Path | None, allowed: tuple[str, ...]) -> None:
+    """A model without use for it, or a use without a model, is a mistake that would cost a night."""
+    if backfill not in allowed:
+        raise ValueError(f"goals from {backfill!r} are unknown here; use one of {', '.join(allowed)}")
+    if backfill == "l2" and l2_model_path is None:
+        raise ValueError("goals from 'l2' need l2_model_path: train L2 first, then give its file")
+    if backfill != "l2" and l2_model_path is not None:
+        raise ValueError(
+            f"l2_model_path={str(l2_model_path)!r} is named, but goals from {backfill!r} do not use it; "
+            "ask for goals from 'l2', or leave the model out"
+        )
+    if l2_model_path is not None and not Path(l2_model_path).exists():
+        raise FileNotFoundError(f"l2_model_path={str(l2_model_path)!r} does not exist; train L2 first")
+
+
+def fill_goals(
+    data: TournamentData,
+    backfill: str,
+    l2_model_path: str | Path | None,
+    batch_size: int = BATCH,
+    device: str = "cpu",
+) -> None:
+    """Give the days of `data` their goals; L2 predicts them on `device`."""
+    check_goal_options(backfill, l2_model_path, get_args(GoalBackfill))
+    data.goal_source = backfill
+    if backfill == "v2":
+        data.goals = data.tables.store.column("day.goal")
+    elif backfill == "l2":
+        data.goals = predicted_goals(data, load_model(Path(str(l2_model_path)), device), batch_size)
+
+
+def load_model(path: Path, device: str = "cpu") -> GoalModel:
+    try:
+        manager: Any = importlib.import_module("echelon.hrl_xf.layers.l2_manager")
+    except ModuleNotFoundError as error:
+        raise ValueError(f"this installation cannot load {path}: {error}") from error
+    model: GoalModel = manager.load_l2(path, device)
+    return model
+
+
+def predicted_goals(data: TournamentData, model: GoalModel, batch_size: int = BATCH) -> NDArray[np.float32]:
+    """The model's goals for all chosen days, in large batches.  # (days of the store, 16)"""
+    if model.horizon != data.horizon:
+        raise ValueError(
+            f"the L2 model was trained with horizon {model.horizon}, the data have {data.horizon}; use one horizon"
+        )
+    rows = data.rows("day")
+    goals = np.full((data.tables.store.rows("day"), GOAL_SIZE), np.nan, np.float32)
+    for begin in range(0, len(rows), batch_size):
+        some = rows[begin : begin + batch_size]
+        days = data.tables.days(some)
+        x, mask = data.tables.build(days), goal_mask(days)
+        spot = np.stack([days.spot_price_in, days.spot_price_out], axis=-1).astype(np.float32)
+        found = np.asarray(model.predict_goals(x.x_static, x.X_temporal, x.x_role, spot=spot, goal_mask=mask))
+        if found.shape != (len(some), GOAL_SIZE) or not np.isfinite(found).all():
+            raise ValueError(
+                f"the L2 model gave goals of shape {found.shape} with {int((~np.isfinite(found)).sum())} values that "
+                f"are not finite; it must give finite {(len(some), GOAL_SIZE)}"
+            )
+        goals[some] = found
+    return goals

@@ -1,0 +1,111 @@
+"""What a sample is for L2, L3 and L4: one row for people, and many as arrays for training."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from echelon.runtime.arrays import Bools, Floats, Ints
+
+Array = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class MacroSample:
+    """One dawn and the goal of its day (L2)."""
+
+    day: int
+    state_static: Array  # (12,)
+    state_temporal: Array  # (H+1, 10)
+    x_role: Array  # (2,)
+    goal: Array  # (16,)
+
+
+@dataclass(frozen=True)
+class MicroSample:
+    """One decision in one negotiation (L3); `residual` is against `offer_base`, the baseline as a legal offer."""
+
+    negotiation_id: str
+    history: Array  # (L, 4) quantity, price as ratio of the issue's range, days ahead, 1 if mine
+    baseline: Array  # (3,) quantity, unit price, days ahead
+    residual: Array  # (2,) pieces, currency; zeros unless REJECT
+    goal: Array  # (16,)
+    time_label: int
+    """days ahead of the offer sent; −1 unless REJECT"""
+    time_mask: Array  # (H+1,)
+    offer_base: Ints  # (3,) quantity, unit price, days ahead
+    op: int
+    role: Array  # (2,) buyer, seller
+    relative_time: float
+    open_goal: Array  # (4, 2) bucket by bucket [buy, sell]
+
+
+@dataclass(frozen=True)
+class MacroBatch:
+    """N days."""
+
+    day: Ints  # (N,) current_step
+    x_static: Array  # (N, 12)
+    X_temporal: Array  # (N, H+1, 10)
+    x_role: Array  # (N, 2)
+    goal: Array  # (N, 16) v2 label
+    goal_mask: Bools  # (N, 16) what of it means something
+    spot: Array  # (N, 2) spot prices in and out
+
+
+@dataclass(frozen=True)
+class MicroBatch:
+    """N decisions in B threads. One causal pass over `tokens` serves all: decision i reads position history[i] − 1."""
+
+    tokens: Array  # (B, L, 4)
+    token_mask: Bools  # (B, L)
+    thread: Ints  # (N,) row of `tokens`
+    history: Ints  # (N,) tokens before the decision; 0 for an opening
+    # context
+    goal: Array  # (N, 16)
+    open_goal: Array  # (N, 4, 2) pieces still open after the day's deals so far
+    baseline: Array  # (N, 3) quantity, unit price, days ahead
+    offer_base: Ints  # (N, 3) the same as a legal offer; quantity 0 where there is none
+    role: Array  # (N, 2)
+    relative_time: Array  # (N,)
+    issues: Ints  # (N, 6) bounds of quantity, days ahead, price
+    B_free: Floats  # (N,)
+    safe: Array  # (N, H+1) safe quantity left on this side
+    time_mask: Array  # (N, H+1) 0 or −inf; all −inf where L1 allows nothing
+    others: Ints  # (N, 3) other threads of the call on this side with an offer, their quantity, rank by price
+    on_table: Bools  # (N,) whether there is an offer to accept: then it is the last token
+    l1_op: Ints  # (N,) L1's own answer
+    spot: Array  # (N, 2) at dawn
+    # labels
+    op: Ints  # (N,) 0 ACCEPT, 1 REJECT, 2 END
+    delta_q: Ints  # (N,) pieces above offer_base; 0 unless REJECT
+    delta_p: Ints  # (N,) currency above offer_base; 0 unless REJECT
+    time_label: Ints  # (N,) days ahead; −1 unless REJECT
+    delta_day: Ints  # (N,) days later than offer_base; 0 unless REJECT
+    in_range: Bools  # (N,) a REJECT whose residuals L1 lets pass: train Δq, Δp and days ahead on these only
+    fits: Ints  # (N,) which rules of L1 the sent or accepted offer keeps
+
+
+@dataclass(frozen=True)
+class L4DistillSample:
+    """The threads of one call and how the teacher divides its attention (L4)."""
+
+    thread_feat: Array  # (K, 24)
+    global_feat: Array  # (30,)
+    days: Ints  # (K,) d*
+    role: Array  # (K, 2)
+    alpha: Array  # (K,)
+
+
+@dataclass(frozen=True)
+class L4Batch:
+    """S sets of up to K threads."""
+
+    thread_feat: Array  # (S, K, 24)
+    global_feat: Array  # (S, 30)
+    days: Ints  # (S, K)
+    role: Array  # (S, K, 2)
+    mask: Bools  # (S, K) True where there is a thread
+    alpha: Array  # (S, K) the teacher's; 0 where there is none

@@ -1,0 +1,214 @@
+"""A data set in numbers: what `echelon hrl dataset` prints and plots. Read in pieces, so size does not matter."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from echelon.hrl_xf.dataset.datasets import MacroDataset, MicroDataset
+from echelon.hrl_xf.dataset.split import SPLITS, Split, WorldSplit
+from echelon.hrl_xf.dataset.thread_tables import (
+    HAS_BASELINE,
+    IN_RANGE,
+    ON_GRID,
+    REPRESENTABLE,
+    SAFE_DAY,
+    SAFE_MONEY,
+    SAFE_QUANTITY,
+)
+from echelon.hrl_xf.dataset.tournament import Moments, TournamentData
+from echelon.hrl_xf.recording.log_columns import ASKED, OPS
+from echelon.hrl_xf.state.goals import goal_mask
+from echelon.hrl_xf.state.schema import ACCEPT, REJECT
+from echelon.runtime.arrays import Bools, Ints
+
+PIECE = 16384
+_RULES = {
+    "L1 has a baseline": HAS_BASELINE,
+    "legal by the issues": ON_GRID,
+    "day open": SAFE_DAY,
+    "quantity safe": SAFE_QUANTITY,
+    "money free": SAFE_MONEY,
+    "residual in range": IN_RANGE,
+}
+_FIRST = ASKED.index("first_proposals")
+
+
+@dataclass(frozen=True)
+class DecisionColumns:
+    """What the summary looks at, for every decision of the agent, overtaken ones included."""
+
+    op: Ints  # (N,)
+    l1_op: Ints  # (N,)
+    sent: Bools  # (N,)
+    first: Bools  # (N,) made in first_proposals
+    on_table: Bools  # (N,)
+    seller: Bools  # (N,)
+    masked: Bools  # (N,) L1 allows no day
+    fits: Ints  # (N,)
+    history: Ints  # (N,)
+    relative_time: NDArray[np.float32]  # (N,)
+    others: Ints  # (N, 3)
+    offer: Ints  # (N, 3) the offer sent, or the one on the table where there is one: quantity, price, days ahead
+    ratio: NDArray[np.float64]  # (N,) its price within the issue's range
+    residual: Ints  # (N, 3)
+
+    def where(self, keep: Bools) -> DecisionColumns:
+        return DecisionColumns(*(column[keep] for column in vars(self).values()))
+
+
+def decision_columns(data: TournamentData) -> DecisionColumns:
+    parts = [_columns(data, m) for m in _moments(data)]
+    names = DecisionColumns.__dataclass_fields__
+    return DecisionColumns(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
+
+
+def _moments(data: TournamentData) -> Iterator[Moments]:
+    rows = data.rows("decision")
+    for begin in range(0, max(1, len(rows)), PIECE):
+        yield data.tables.moments(rows[begin : begin + PIECE])
+
+
+def _columns(data: TournamentData, m: Moments) -> DecisionColumns:
+    threads, at = np.unique(m.thread, return_inverse=True)
+    last = data.tables.threads(threads).last[at, np.maximum(m.history - 1, 0)]
+    rejects = m.op == REJECT
+    offer = np.where(rejects[:, None], m.sent_offer, np.where(m.on_table[:, None], last, 0))
+    low, high = m.issues[:, 4], m.issues[:, 5]
+    return DecisionColumns(
+        op=m.op,
+        l1_op=m.l1_op,
+        sent=m.sent,
+        first=m.asked == _FIRST,
+        on_table=m.on_table,
+        seller=m.seller,
+        masked=np.logical_not(m.open.any(axis=1)),
+        fits=m.fits,
+        history=m.history,
+        relative_time=m.relative_time,
+        others=m.others,
+        offer=offer,
+        ratio=np.divide(offer[:, 1] - low, high - low, out=np.zeros(len(low)), where=high > low),
+        residual=np.where(rejects[:, None], m.sent_offer - m.plain, 0),
+    )
+
+
+def shares(values: Ints, names: tuple[str, ...]) -> dict[str, float]:
+    counts = np.bincount(values, minlength=len(names))
+    return {name: round(float(n) / max(1, len(values)), 4) for name, n in zip(names, counts, strict=True)}
+
+
+def days_ahead(columns: DecisionColumns) -> dict[str, float]:
+    """Shares of offers by days ahead: 0, 1, 2, 3, 4 and more."""
+    return shares(np.clip(columns.offer[:, 2], 0, 4), ("0", "1", "2", "3", "4+"))
+
+
+def quantiles(values: NDArray[Any]) -> dict[str, float]:
+    if not len(values):
+        return {}
+    points = {"mean": np.mean(values), "p50": np.median(values), "p90": np.quantile(values, 0.9), "max": np.max(values)}
+    return {name: round(float(value), 3) for name, value in points.items()}
+
+
+def goal_table(macro: MacroDataset) -> tuple[NDArray[np.float32], Bools]:
+    """v2 labels and which of their numbers mean something.  # (N, 16) each"""
+    data = macro.data
+    masks = [goal_mask(data.tables.days(macro.rows[i : i + PIECE], offers=False)) for i in range(0, len(macro), PIECE)]
+    return data.tables.store.take("day.goal", macro.rows), np.concatenate(masks)
+
+
+def summarise(macro: MacroDataset, micro: MicroDataset, columns: DecisionColumns, split: WorldSplit) -> dict[str, Any]:
+    """Everything worth a line, ready for JSON."""
+    data = macro.data
+    sent = columns.where(columns.sent)
+    rejects, accepts = sent.where(sent.op == REJECT), sent.where(sent.op == ACCEPT)
+    answers, openings = sent.where(sent.on_table), columns.where(columns.first & (columns.op == REJECT))
+    goals, mask = goal_table(macro)
+    names = [f"{kind}{bucket}" for bucket in range(4) for kind in ("Q_buy_", "P_buy_", "Q_sell_", "P_sell_")]
+    return {
+        "agent": data.records[0].agent_type,
+        "fingerprint": data.fingerprint,
+        "horizon": data.horizon,
+        "logs": len(data.records),
+        "left_out": {record.file.path: record.error for record in data.left_out},
+        "worlds": len({(record.config_id, record.world_id) for record in data.records}),
+        "configurations": len({record.config_id for record in data.records}),
+        "agent_days": len(macro),
+        "decisions": len(micro),
+        "overtaken_first_proposals": int((~columns.sent).sum()),
+        "decisions_by_answer": {name: int((sent.op == code).sum()) for code, name in enumerate(OPS)},
+        "answers_to_an_offer": shares(answers.op, OPS),
+        "l1_would_answer": shares(answers.l1_op, OPS),
+        "agrees_with_l1": round(float((sent.op == sent.l1_op).mean()), 4) if len(sent.op) else 0.0,
+        "openings": int((~sent.on_table).sum()),
+        "days_ahead": {
+            "first proposals": days_ahead(openings),
+            "first proposals sent": days_ahead(openings.where(openings.sent)),
+            "counter-offers": days_ahead(rejects.where(rejects.on_table)),
+            "accepted": days_ahead(accepts),
+        },
+        "history_length": quantiles(sent.history),
+        "all_masked": {
+            "all": round(float(sent.masked.mean()), 4) if len(sent.op) else 0.0,
+            "buyer": round(float(sent.masked[~sent.seller].mean()), 4) if (~sent.seller).any() else 0.0,
+            "seller": round(float(sent.masked[sent.seller].mean()), 4) if sent.seller.any() else 0.0,
+        },
+        "offers_sent": _rules(rejects),
+        "offers_accepted": _rules(accepts),
+        "goal": {name: quantiles(goals[mask[:, i], i]) for i, name in enumerate(names) if mask[:, i].any()},
+        "split": {s: _sizes(macro, micro, split, s) for s in SPLITS},
+    }
+
+
+def _rules(columns: DecisionColumns) -> dict[str, float]:
+    """Share of offers that keep each of L1's rules, and all of them."""
+    n = max(1, len(columns.fits))
+    kept = {name: float(((columns.fits & bit) > 0).sum()) / n for name, bit in _RULES.items()}
+    kept["all rules"] = float((columns.fits == REPRESENTABLE).sum()) / n
+    return {name: round(value, 4) for name, value in kept.items()}
+
+
+def _sizes(macro: MacroDataset, micro: MicroDataset, split: WorldSplit, name: Split) -> dict[str, int]:
+    days = macro.part(split, name)
+    return {
+        "configurations": len(split.of(name)),
+        "logs": len(np.unique(days.log)),
+        "agent_days": len(days),
+        "decisions": len(micro.part(split, name)),
+    }
+
+
+def lines(summary: dict[str, Any]) -> Iterator[str]:
+    """The summary as text."""
+    s = summary
+    worlds, days = f"{s['worlds']} worlds of {s['configurations']} configurations", f"{s['agent_days']} agent-days"
+    yield f"{s['agent']}: {worlds}, {s['logs']} logs, {days}"
+    if s["left_out"]:
+        yield f"left out: {len(s['left_out'])} logs"
+    by = ", ".join(f"{name} {n}" for name, n in s["decisions_by_answer"].items())
+    overtaken = f"{s['overtaken_first_proposals']} first proposals were overtaken"
+    yield f"{s['decisions']} decisions ({by}), {s['openings']} of them openings; {overtaken}"
+    yield f"answers to an offer: {_percent(s['answers_to_an_offer'])}; L1 would answer {_percent(s['l1_would_answer'])}"
+    for what, table in s["days_ahead"].items():
+        yield f"days ahead, {what}: {_percent(table)}"
+    yield f"offers seen before a decision: {_plain(s['history_length'])}"
+    yield f"L1 allows no day: {_percent(s['all_masked'])}"
+    yield f"offers sent that keep L1's rules: {_percent(s['offers_sent'])}"
+    yield f"offers accepted that keep them: {_percent(s['offers_accepted'])}"
+    for name, table in s["goal"].items():
+        if name.startswith("Q"):
+            yield f"goal {name}: {_plain(table)}"
+    for name, table in s["split"].items():
+        yield f"{name}: " + ", ".join(f"{n} {what.replace('_', '-')}" for what, n in table.items())
+
+
+def _percent(table: dict[str, float]) -> str:
+    return ", ".join(f"{name} {100 * value:.1f} %" for name, value in table.items())
+
+
+def _plain(table: dict[str, float]) -> str:
+    return ", ".join(f"{name} {value:g}" for name, value in table.items())

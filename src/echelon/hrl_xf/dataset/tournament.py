@@ -1,0 +1,290 @@
+"""The chosen logs of a data folder: their shards as one store, their rows as what they stand for, and L3's goals.
+
+Days come back as a `DayBatch` equal bit for bit to the one of the log, so features are computed here by the very
+function the agent uses in play.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+from rich.console import Console
+
+from echelon.hrl_xf.dataset.cache import LogCache, LogRecord, fingerprint
+from echelon.hrl_xf.dataset.shards import IN_MEMORY, Store, map_shard, ranges, read_metadata
+from echelon.hrl_xf.dataset.table_schema import relative_issues
+from echelon.hrl_xf.dataset.thread_tables import unpack_answer
+from echelon.hrl_xf.recording.log_files import BadLog, find_logs, match_agents
+from echelon.hrl_xf.state.day_batch import DayBatch, Offers
+from echelon.hrl_xf.state.features import DayFeatures, StateBuilder
+from echelon.hrl_xf.state.goals import GOAL_SIZE
+from echelon.hrl_xf.state.l1_safety import BUY_AT, SELL_AT
+from echelon.hrl_xf.state.threads import tokens_of
+from echelon.runtime.arrays import Bools, Floats, Ints
+
+log = logging.getLogger(__name__)
+PathLike = str | Path
+
+_OF_LOG = (
+    "n_steps", "n_lines", "initial_balance", "horizon", "production_cost", "my_input_product", "my_output_product",
+    "n_products",
+)  # fmt: skip
+_OF_DAY = (
+    "current_step", "balance", "inventory_input", "inventory_output", "spot_price_in", "spot_price_out",
+    "needed_supplies", "needed_sales",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Threads:
+    """Negotiations as padded sequences of offers."""
+
+    tokens: NDArray[np.float32]  # (B, L, 4) quantity, price as ratio of the issue's range, days ahead, 1 if mine
+    mask: Bools  # (B, L) True where there is a token
+    last: Ints  # (B, L, 3) the same offers in pieces and currency: quantity, unit price, days ahead
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Decisions as L1 sees them, and what was answered."""
+
+    thread: Ints  # (N,) row of the thread
+    day: Ints  # (N,) row of the day
+    seller: Bools  # (N,)
+    history: Ints  # (N,) how many of the thread's tokens came before
+    round: Ints  # (N,)
+    relative_time: NDArray[np.float32]  # (N,)
+    issues: Ints  # (N, 6) bounds of quantity, days ahead, price
+    spot: Floats  # (N, 2) prices in and out
+    signed: Floats  # (N, 4, 2) pieces signed since dawn by bucket [bought, sold]
+    B_free: Floats  # (N,)
+    safe: Floats  # (N, H+1) safe quantity of the side
+    open: Bools  # (N, H+1) days that L1 allows
+    baseline: Floats  # (N, 3) quantity, unit price, days ahead
+    plain: Ints  # (N, 3) the baseline as a legal offer: quantity, unit price, days ahead; quantity 0: there is none
+    others: Ints  # (N, 3) other threads of the call on this side with an offer, their quantity, rank by price
+    op: Ints  # (N,) ACCEPT, REJECT, END
+    l1_op: Ints  # (N,) L1's own answer
+    sent: Bools  # (N,)
+    on_table: Bools  # (N,)
+    asked: Ints  # (N,) index into `log_columns.ASKED`
+    call: Ints  # (N,)
+    fits: Ints  # (N,) bits of `thread_tables`
+    sent_offer: Ints  # (N, 3) quantity, unit price, days ahead; zeros unless REJECT
+
+
+class SampleTables:
+    """A store of shards, read as samples."""
+
+    def __init__(self, store: Store, horizon: int) -> None:
+        self.store, self.horizon = store, horizon
+        self._builder = StateBuilder(horizon)
+
+    def days(self, rows: Ints, *, offers: bool = True) -> DayBatch:
+        """Days as they stood in their logs; without yesterday's offers if nobody asks for features."""
+        take, n, H = self.store.take, len(rows), self.horizon
+        log = take("day.log", rows)
+        columns: dict[str, Any] = {name: take(f"log.{name}", log).astype(np.float64) for name in _OF_LOG}
+        columns |= {name: take(f"day.{name}", rows).astype(np.float64) for name in _OF_DAY}
+        count = take("day.n_commitments", rows)
+        entry = ranges(take("day.first_commitment", rows), count)
+        at = (take("commitment.seller", entry), np.repeat(np.arange(n), count), take("commitment.ahead", entry))
+        quantity, money = np.zeros((2, n, H + 1)), np.zeros((2, n, H + 1))
+        quantity[at], money[at] = take("commitment.quantity", entry), take("commitment.money", entry)
+        step = columns["current_step"]
+        columns |= {side: relative_issues(take(f"day.{side}", rows), step, 1) for side in ("buy_issues", "sell_issues")}
+        seen = take("day.n_offers", rows) if offers else np.zeros(n, np.int64)
+        entry = ranges(take("day.first_offer", rows), seen)
+        heard = Offers(
+            np.repeat(np.arange(n), seen), take("offer.seller", entry) == 1,
+            *(take(f"offer.{name}", entry) for name in ("ahead", "quantity", "price", "age")),
+        )  # fmt: skip
+        return DayBatch(
+            **columns, Q_in=quantity[0], Q_out=quantity[1], Payables=money[0], Receivables=money[1], offers=heard
+        )
+
+    def build(self, days: DayBatch) -> DayFeatures:
+        return self._builder.build(days)
+
+    def threads(self, rows: Ints) -> Threads:
+        """Tokens of threads, padded behind to the longest of them."""
+        take = self.store.take
+        count = take("thread.n_tokens", rows)
+        entry = ranges(take("thread.first_token", rows), count)
+        L = max(1, int(count.max(initial=0)))
+        mask = np.arange(L) < count[:, None]
+        offer = np.stack([take(f"token.{name}", entry) for name in ("quantity", "price", "ahead")], axis=-1)
+        low, high = np.repeat(self._issues(rows)[:, 4:], count, axis=0).T
+        tokens = np.zeros((len(rows), L, 4), np.float32)
+        tokens[mask] = tokens_of(offer, take("token.mine", entry) == 1, low, high)
+        last = np.zeros((len(rows), L, 3), np.int64)
+        last[mask] = offer
+        return Threads(tokens, mask, last)
+
+    def _issues(self, threads: Ints) -> Ints:
+        """Issue bounds of threads, in days ahead.  # (B, 6)"""
+        take = self.store.take
+        day, seller = take("thread.day", threads), take("thread.seller", threads)[:, None] == 1
+        return np.where(seller, take("day.sell_issues", day), take("day.buy_issues", day))
+
+    def moments(self, rows: Ints) -> Moments:
+        take, n = self.store.take, np.arange(len(rows))
+        thread = take("decision.thread", rows)
+        day, seller = take("thread.day", thread), take("thread.seller", thread)
+        ledger = take("day.first_ledger", day) + take("decision.deals_before", rows)
+        spot = np.stack([take("day.spot_price_in", day), take("day.spot_price_out", day)], axis=-1)
+        issues = self._issues(thread)
+        price = np.where(seller == 1, SELL_AT * spot[:, 1], BUY_AT * spot[:, 0])
+        quantity, ahead = take("ledger.baseline_quantity", ledger)[n, seller], take("ledger.baseline_ahead", ledger)
+        plain = take("ledger.plain", ledger).reshape(-1, 2, 3)[n, seller][:, [0, 2, 1]]
+        op, l1_op, sent, on_table, asked = unpack_answer(take("decision.answer", rows))
+        safe, is_open = self._limits(ledger, day, seller == 1, issues)
+        return Moments(
+            thread=thread,
+            day=day,
+            seller=seller == 1,
+            history=take("decision.history", rows),
+            round=take("decision.round", rows),
+            relative_time=take("time.relative", take("decision.time", rows)),
+            issues=issues,
+            spot=spot,
+            signed=take("ledger.signed", ledger).reshape(-1, 4, 2) / 4.0,
+            B_free=take("ledger.B_free", ledger),
+            safe=safe,
+            open=is_open,
+            baseline=np.stack([quantity.astype(np.float64), price, ahead[n, seller].astype(np.float64)], axis=-1),
+            plain=plain,
+            others=take("decision.others", rows),
+            op=op,
+            l1_op=l1_op,
+            sent=sent,
+            on_table=on_table,
+            asked=asked,
+            call=take("decision.call", rows),
+            fits=take("decision.fits", rows),
+            sent_offer=np.stack([take(f"decision.{c}", rows) for c in ("quantity", "price", "ahead")], axis=-1),
+        )
+
+    def _limits(self, ledger: Ints, day: Ints, seller: Bools, issues: Ints) -> tuple[Floats, Bools]:
+        """Safe quantity of the side and the days L1 allows; beyond the game's horizon nothing is. (N, H+1) each"""
+        take = self.store.take
+        stored = np.where(seller[:, None], take("ledger.Q_safe_sell", ledger), take("ledger.Q_safe", ledger))
+        safe = np.zeros((len(ledger), self.horizon + 1))
+        safe[:, : stored.shape[1]] = stored
+        log = take("day.log", day)
+        to_go = take("log.n_steps", log) - 1 - take("day.current_step", day)
+        last = np.minimum(take("log.horizon", log), to_go)
+        reachable = np.arange(self.horizon + 1) <= last[:, None]
+        return safe, (safe >= 1) & reachable & (issues[:, 1:2] > 0)
+
+
+class TournamentData:
+    """Logs, and where their rows lie. Data sets of one `TournamentData` share its tables."""
+
+    def __init__(
+        self,
+        folder: Path,
+        records: Sequence[LogRecord],
+        horizon: int,
+        left_out: Sequence[LogRecord] = (),
+        in_memory: int = IN_MEMORY,
+    ) -> None:
+        if not records:
+            raise ValueError("no log is left to make samples of")
+        self.folder, self.records, self.left_out, self.horizon = folder, list(records), list(left_out), horizon
+        self.shards = list(dict.fromkeys(record.shard for record in records))
+        store = Store((map_shard(folder / name) for name in self.shards), in_memory)
+        self.tables = SampleTables(store, horizon)
+        self.goals: NDArray[np.float32] | None = None  # (days of the store, 16); None: all zeros
+        self.goal_source = "none"
+        number = {name: i for i, name in enumerate(self.shards)}
+        self._shard_of = np.array([number[record.shard] for record in records])
+        self._log_rows = np.array([store.first_row("log", number[r.shard]) + r.row for r in records])
+        self._by_row = np.full(store.rows("log"), -1)
+        self._by_row[self._log_rows] = np.arange(len(records))
+
+    @property
+    def fingerprint(self) -> str:
+        """Names the data for whoever trains on them."""
+        return fingerprint(self.records, self.horizon)
+
+    def rows(self, table: str) -> Ints:
+        """All rows of the chosen logs in `day`, `thread`, `decision` or `set`, log by log."""
+        spans = np.array([getattr(record, f"{table}s") for record in self.records], np.int64).reshape(-1, 2)
+        base = np.array([self.tables.store.first_row(table, shard) for shard in self._shard_of.tolist()], np.int64)
+        return ranges(spans[:, 0] + base, spans[:, 1])
+
+    def log_of_day(self, days: Ints) -> Ints:
+        """Index into `records` of each day's log.  # (N,)"""
+        found: Ints = self._by_row[self.tables.store.take("day.log", days)]
+        return found
+
+    def goal_of_day(self, days: Ints) -> NDArray[np.float32]:
+        """The goals that condition L3 and L4.  # (N, 16)"""
+        return np.zeros((len(days), GOAL_SIZE), np.float32) if self.goals is None else self.goals[days]
+
+    def negotiation_id(self, thread: int) -> str:
+        """World, day, agent and partner of a thread."""
+        row = np.array([thread])
+        take = self.tables.store.take
+        day = take("thread.day", row)
+        record = self.records[int(self.log_of_day(day)[0])]
+        names = msgspec.json.decode(read_metadata(self.folder / record.shard)["partners"], type=list[str])
+        partner = names[int(take("thread.partner", row)[0])]
+        return f"{record.world_id}/{int(take('day.current_step', day)[0]):03d}/{record.agent_id}/{partner}"
+
+
+def open_tournament(
+    data_dir: PathLike,
+    agent_name: str = "PenguinAgent",
+    num_workers: int | None = None,
+    *,
+    cache_dir: PathLike | None = None,
+    horizon: int = 40,
+    strict: bool = False,
+    quiet: bool = False,
+    in_memory: int = IN_MEMORY,
+) -> TournamentData:
+    """Find the logs, choose the agent's, parse what is new, and open the rest."""
+    folder = Path(data_dir)
+    cache = LogCache(folder, None if cache_dir is None else Path(cache_dir), horizon)
+    files = find_logs(folder)
+    if not files:
+        raise ValueError(f"{folder} holds no tracker log (agent_*.json or agent_*.json.gz), nor do its folders")
+    records = cache.identify(files)
+    _report(folder, [record for record in records.values() if record.error], strict)
+    agents = match_agents(agent_name, (record.agent_type for record in records.values() if record.agent_type))
+    agent = ", ".join(agents)
+    wanted = [path for path, record in records.items() if record.agent_type in agents]
+    folders = len({str(Path(path).parent) for path in records})
+    say(f"{len(files)} logs in {folders} folders; agent {agent_name!r} is {agent}: {len(wanted)} logs", quiet)
+    before = {path for path, record in records.items() if record.error}
+    records = cache.update(files, wanted, num_workers, strict=strict, quiet=quiet)
+    _report(folder, [record for path, record in records.items() if record.error and path not in before], strict)
+    good = [records[path] for path in wanted if not records[path].error]
+    bad = [record for record in records.values() if record.error]
+    if not good:
+        raise ValueError(f"none of the {len(wanted)} logs of {agent} in {folder} can be used; see the messages above")
+    return TournamentData(cache.folder, good, horizon, bad, in_memory)
+
+
+def say(text: str, quiet: bool) -> None:
+    """To the log; in a script that has set up none, to the terminal: whose data these are must not go unseen."""
+    log.info("%s", text)
+    if not quiet and not log.isEnabledFor(logging.INFO):
+        Console(stderr=True, highlight=False, soft_wrap=True).print(text, markup=False)
+
+
+def _report(folder: Path, bad: Sequence[LogRecord], strict: bool) -> None:
+    for record in bad:
+        error = BadLog(str(folder / record.file.path), record.error)
+        if strict:
+            raise error
+        log.warning("left out: %s", error)

@@ -1,0 +1,265 @@
+"""L2: the day's goal, 16 numbers = 4 buckets of days ahead × [Q_buy, P_buy, Q_sell, P_sell] (spec §6).
+
+Inside, a price is a ratio to spot; outside it is currency. Quantities go through softplus: never negative, and the
+gradient never dies. What cannot be wanted (the side the agent does not negotiate, buckets beyond the game) is 0.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn import functional
+
+from echelon.hrl_xf.layers.files import Layer, load_layer
+from echelon.hrl_xf.layers.l2_gradient import PIECES, RATIO_STEP, RATIO_UNITS, SQRT_FROM, GoalNetwork, QTransform, fits
+from echelon.hrl_xf.layers.play_arrays import Array, Linear, MadeOnce, relu
+from echelon.hrl_xf.state.day_batch import DayBatch
+from echelon.hrl_xf.state.features import P_MAX, DayFeatures, StateBuilder
+from echelon.hrl_xf.state.goals import GOAL_SIZE, goal_mask
+from echelon.runtime.arrays import Bools
+from echelon.runtime.devices import device_of_layer, on_device
+
+STATIC, CHANNELS, ROLES = 12, 10, 2
+
+
+@dataclass(frozen=True)
+class GoalOutput:
+    """What L2 says of N days."""
+
+    goal: Tensor  # (N, 16) pieces and currency, not masked
+    log_std: Tensor  # (N, 16) of the numbers inside: pieces and ratios; for exploring
+    value: Tensor  # (N,)
+
+
+class HorizonManagerPPO(Layer):
+    """Convolutions over the days ahead, an MLP for the day, one trunk; heads for mean, log_std and value.
+
+    The default size is where validation stops improving (`experiments/size_curve.py`, docs/results.md): 2,200 / 5,800 /
+    17,000 / 58,000 / 211,000 parameters gave 2.36 / 1.88 / 1.84 / 1.88 / 1.86. (32, 64) and 128 are the guides' sizes.
+    """
+
+    def __init__(
+        self,
+        horizon: int = 40,
+        channels: Sequence[int] = (16, 32),
+        hidden: int = 64,
+        stride: int = 2,
+        in_days: bool = False,
+    ) -> None:
+        """`in_days`: pieces are seen in days of work instead of the game's whole capacity (see `_in_days`)."""
+        super().__init__()
+        if horizon < 1 or hidden < 1 or len(channels) != 2 or min(channels) < 1 or stride < 1:
+            raise ValueError(f"{horizon=}, {hidden=}, {stride=} must be positive and {channels=} two positive numbers")
+        self.options = {"horizon": horizon, "channels": list(channels), "hidden": hidden, "stride": stride}
+        if in_days:
+            self.options["in_days"] = True
+        self.horizon, self.in_days = horizon, in_days
+        first, second = channels
+        self.stride = stride
+        self.conv1, self.conv2 = nn.Linear(3 * CHANNELS, first), nn.Linear(3 * first, second)
+        self.static = nn.Linear(STATIC, hidden // 2)
+        self.role = nn.Linear(ROLES, 16)
+        self.near = nn.Linear(CHANNELS * min(4, horizon + 1), hidden // 2)  # pooling forgets which day it was
+        self.trunk = nn.Linear(second + 2 * (hidden // 2) + 16, hidden)
+        self.trunk2 = nn.Linear(hidden, hidden)
+        self.mean = nn.Linear(hidden, GOAL_SIZE)
+        self.log_std = nn.Linear(hidden, GOAL_SIZE)
+        self.value = nn.Linear(hidden, 1)
+        with torch.no_grad():
+            for head in (self.mean, self.log_std, self.value):
+                head.weight.mul_(0.1)
+                head.bias.zero_()
+            self.log_std.bias.fill_(-1.0)
+            self.mean.bias[::2] = -1.5  # about one piece
+
+    def forward(self, x_static: Tensor, X_temporal: Tensor, x_role: Tensor, spot: Tensor | None = None) -> GoalOutput:
+        """(N, 12), (N, H+1, 10), (N, 2), spot prices in and out (N, 2; read from x_static if not given)."""
+        means, x = self._means(x_static, X_temporal, x_role)
+        spot = x_static[:, 6:8] * P_MAX if spot is None else spot
+        return GoalOutput(_goal(means, spot), self.log_std(x), self.value(x).squeeze(-1))
+
+    def _means(self, x_static: Tensor, X_temporal: Tensor, x_role: Tensor) -> tuple[Tensor, Tensor]:
+        """What the mean head says, and what the heads look at.  # (N, 16), (N, hidden)"""
+        days = functional.relu(self.conv1(_windows(X_temporal, self.stride)))
+        days = functional.relu(self.conv2(_windows(days, self.stride)))  # (N, days, C)
+        static, near = self._today(x_static, X_temporal)
+        parts = [days.amax(1), functional.relu(self.static(static)), functional.relu(self.near(near))]
+        x = functional.relu(self.trunk(torch.cat([*parts, functional.relu(self.role(x_role))], -1)))
+        x = functional.relu(self.trunk2(x))
+        return self.mean(x), x
+
+    def means(self, x_static: Tensor, X_temporal: Tensor, x_role: Tensor) -> Tensor:
+        """What the mean head says, for training: faster than `forward`, without gradients of inputs.  # (N, 16)"""
+        if not fits(X_temporal.shape[1], self.stride):
+            return self._means(x_static, X_temporal, x_role)[0]
+        layers = self.conv1, self.conv2, self.static, self.near, self.role, self.trunk, self.trunk2, self.mean
+        weights = [parameter for layer in layers for parameter in (layer.weight, layer.bias)]
+        inputs = X_temporal, *self._today(x_static, X_temporal), x_role
+        means: Tensor = GoalNetwork.apply(*inputs, *weights)  # type: ignore[no-untyped-call]
+        return means
+
+    def _today(self, x_static: Tensor, X_temporal: Tensor) -> tuple[Tensor, Tensor]:
+        """The day, and the next days one by one.  # (N, 12), (N, 40)"""
+        near = X_temporal[:, : min(4, self.horizon + 1)]
+        if self.in_days:
+            x_static, near = _in_days(x_static, near)
+        return x_static, near.flatten(1)
+
+    def predict_goals(
+        self,
+        x_static: NDArray[np.float32],  # (N, 12)
+        X_temporal: NDArray[np.float32],  # (N, H+1, 10)
+        x_role: NDArray[np.float32],  # (N, 2)
+        *,
+        spot: NDArray[np.float32] | None = None,  # (N, 2)
+        goal_mask: Bools | None = None,  # (N, 16)
+    ) -> NDArray[np.float32]:
+        """Goals in pieces and currency, 0 where nothing can be wanted.  # (N, 16)"""
+        arrays = (x_static, X_temporal, x_role, x_static[:, 6:8] * np.float32(P_MAX) if spot is None else spot)
+        if len(x_static) == 1 and self.mean.weight.device.type == "cpu":
+            goal = _PLAY.of(self, self.mean.weight).goal(*(np.asarray(a[0], np.float32) for a in arrays))[None]
+        else:
+            tensors = tuple(torch.as_tensor(np.ascontiguousarray(a), dtype=torch.float32) for a in arrays)
+            with torch.inference_mode():
+                goal = self(*on_device(tensors, device_of_layer(self))).goal.cpu().numpy()
+        mask = _sides(x_role) if goal_mask is None else goal_mask & _sides(x_role)
+        return np.where(mask, goal, np.float32(0))
+
+    def goals_of_days(self, days: DayBatch) -> NDArray[np.float32]:
+        """Goals of days as they come at dawn: features, spot prices and mask are made here.  # (N, 16)"""
+        return self.goals_of_features(days, StateBuilder(self.horizon).build(days))
+
+    def goals_of_features(self, days: DayBatch, x: DayFeatures) -> NDArray[np.float32]:
+        """The same where the days' features are known already.  # (N, 16)"""
+        if self.horizon != days.H:
+            raise ValueError(f"days of horizon {days.H} in an L2 of horizon={self.horizon}; use one horizon")
+        spot = np.stack([days.spot_price_in, days.spot_price_out], axis=-1).astype(np.float32)
+        return self.predict_goals(x.x_static, x.X_temporal, x.x_role, spot=spot, goal_mask=goal_mask(days))
+
+
+class _PlayManager:
+    """`HorizonManagerPPO.forward` for one dawn, in numpy."""
+
+    def __init__(self, layer: HorizonManagerPPO) -> None:
+        self.stride, self.in_days, self.near_days = layer.stride, layer.in_days, min(4, layer.horizon + 1)
+        self.conv1, self.conv2, self.static = Linear(layer.conv1), Linear(layer.conv2), Linear(layer.static)
+        self.near, self.role, self.mean = Linear(layer.near), Linear(layer.role), Linear(layer.mean)
+        self.trunk, self.trunk2 = Linear(layer.trunk), Linear(layer.trunk2)
+
+    def goal(self, static: Array, temporal: Array, role: Array, spot: Array) -> Array:
+        """(12,), (H+1, 10), (2,), (2,) → (16,)"""
+        days = relu(self.conv1(self._windows(temporal)))
+        days = relu(self.conv2(self._windows(days)))  # (days, C)
+        near = temporal[: self.near_days]
+        if self.in_days:
+            static, near = self._in_days(static, near)
+        parts = [days.max(axis=0), relu(self.static(static)), relu(self.near(near.ravel())), relu(self.role(role))]
+        x = relu(self.trunk2(relu(self.trunk(np.concatenate(parts)))))
+        raw = self.mean(x).reshape(4, 2, 2)  # bucket, side, [Q, P]
+        quantity = np.float32(PIECES) * np.logaddexp(raw[..., 0], np.float32(0.0))
+        price = np.exp(np.float32(RATIO_STEP) * np.minimum(np.maximum(raw[..., 1], -RATIO_UNITS), RATIO_UNITS)) * spot
+        return np.stack([quantity, price], axis=-1).ravel()
+
+    @staticmethod
+    def _in_days(static: Array, near: Array) -> tuple[Array, Array]:
+        """`_in_days` of one day.  # (12,), (days, 10)"""
+        static, near, a_day = static.copy(), near.copy(), max(near[0, 2], np.float32(1e-4))
+        for x, pieces in ((static, _STATIC_PIECES), (near, _NEAR_PIECES)):
+            x[..., pieces] = np.minimum(np.maximum(x[..., pieces] / a_day, -5.0), 5.0)
+        return static, near
+
+    def _windows(self, x: Array) -> Array:
+        """`_windows` of one day.  # (L, C) -> (ceil(L / stride), 3C)"""
+        count, padded = (len(x) - 1) // self.stride + 1, np.zeros((len(x) + 2, x.shape[1]), np.float32)
+        padded[1:-1] = x
+        last = (count - 1) * self.stride + 1
+        return np.concatenate([padded[j : j + last : self.stride] for j in range(3)], axis=1)
+
+
+_PLAY: MadeOnce[HorizonManagerPPO, _PlayManager] = MadeOnce(_PlayManager)
+
+
+def _goal(raw: Tensor, spot: Tensor) -> Tensor:
+    """What the mean head says, in pieces and currency.  # (N, 16), (N, 2) -> (N, 16)"""
+    quantity, price = raw.view(-1, 4, 2, 2).unbind(-1)  # bucket, side
+    ratio = torch.exp(RATIO_STEP * price.clamp(-RATIO_UNITS, RATIO_UNITS))
+    return torch.stack([PIECES * functional.softplus(quantity), ratio * spot[:, None, :]], -1).flatten(1)
+
+
+_STATIC_PIECES, _NEAR_PIECES = [1, 2, 8, 9], [0, 1, 3]
+"""Inputs that count pieces: stock and commitments of the day; Q_in, Q_out and material of a day ahead."""
+
+
+def _in_days(static: Tensor, near: Tensor) -> tuple[Tensor, Tensor]:
+    """Pieces in days of work, −5..5, instead of shares of the game's capacity L·T.  # (N, 12), (N, days, 10)
+
+    A factory's stock of some pieces is hundredths of L·T, and how much it is in days does not depend on T. The third
+    channel is L / (L·T).
+    """
+    a_day = near[:, :1, 2].clamp(min=1e-4)  # (N, 1)
+    static, near = static.clone(), near.clone()
+    static[:, _STATIC_PIECES] = (static[:, _STATIC_PIECES] / a_day).clamp(-5.0, 5.0)
+    near[..., _NEAR_PIECES] = (near[..., _NEAR_PIECES] / a_day[:, None]).clamp(-5.0, 5.0)
+    return static, near
+
+
+def _sides(x_role: NDArray[np.float32]) -> Bools:
+    """Which numbers of a goal belong to a side the agent negotiates.  # (N, 2) -> (N, 16)"""
+    return np.tile(np.repeat(np.asarray(x_role) > 0.5, 2, axis=1), 4)
+
+
+_TRANSFORMS: dict[QTransform, Callable[[Tensor], Tensor]] = {
+    "none": lambda q: q,
+    "log1p": torch.log1p,
+    "sqrt": lambda q: torch.sqrt(q + SQRT_FROM),
+}
+
+
+def _windows(x: Tensor, stride: int) -> Tensor:
+    """Three neighbouring days side by side: a Linear on it is a Conv1d of kernel 3 with padding 1, faster on a CPU.
+
+    (N, L, C) -> (N, ceil(L / stride), 3C)
+    """
+    count = (x.shape[1] - 1) // stride + 1
+    padded = functional.pad(x, (0, 0, 1, 1))
+    return torch.cat([padded[:, j : j + (count - 1) * stride + 1 : stride] for j in range(3)], -1)
+
+
+@dataclass(frozen=True)
+class GoalLoss:
+    """Mean squares over the masked numbers: `total` is what is minimised."""
+
+    total: Tensor
+    quantity: Tensor
+    """of transformed quantities"""
+    price: Tensor
+    """currency²"""
+
+
+def goal_loss(
+    goal: Tensor, target: Tensor, mask: Tensor, q_transform: QTransform = "none", q_weight: float = 1.0
+) -> GoalLoss:
+    """Behaviour cloning: (w·Σ m (T(Q̂)−T(Q))² + Σ m (P̂−P)²) / Σ m over the numbers that mean something.
+
+    Prices are compared in currency, as the public goal has them.  # (N, 16) each
+    """
+    if not (math.isfinite(q_weight) and q_weight > 0):
+        raise ValueError(f"q_weight={q_weight} must be positive")
+    transform = _TRANSFORMS[q_transform]
+    m, g, t = (x.view(-1, 4, 2, 2) for x in (mask.to(goal.dtype), goal, target))
+    each = m.sum().clamp(min=1.0) / 2.0  # as many quantities as prices
+    quantity = (m[..., 0] * (transform(g[..., 0]) - transform(t[..., 0].clamp(min=0.0))) ** 2).sum() / each
+    price = (m[..., 1] * (g[..., 1] - t[..., 1]) ** 2).sum() / each
+    return GoalLoss((q_weight * quantity + price) / 2.0, quantity, price)
+
+
+def load_l2(path: str | Path, device: torch.device | str = "cpu") -> HorizonManagerPPO:
+    """The L2 in a file."""
+    return load_layer(HorizonManagerPPO, path, device)

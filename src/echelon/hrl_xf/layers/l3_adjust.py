@@ -1,0 +1,56 @@
+"""What may stand between L3's choice and the reservation: a guard for scheme F, and L4's modulation of residuals.
+
+Both are off by default. Neither leaves L1's limits: the rules stay inside them, and what is modulated is clipped.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from echelon.hrl_xf.layers.l3_situation import Situation
+from echelon.hrl_xf.layers.protocols import L3Actions
+from echelon.hrl_xf.layers.rules import HeuristicExecutor
+from echelon.hrl_xf.state.l1_safety import L1Output, L1SafetyLayer
+from echelon.hrl_xf.state.schema import REJECT
+
+
+def guarded(actions: L3Actions, situation: Situation, min_confidence: float) -> L3Actions:
+    """The rules' answer wherever L3 gives the answer it chose (of ACCEPT, REJECT, END) a smaller probability."""
+    if min_confidence <= 0 or actions.op_log_probs is None:
+        return actions
+    confidence = actions.op_log_probs.gather(1, actions.op[:, None]).exp().squeeze(1)
+    unsure = confidence < min_confidence
+    if not unsure.any():
+        return actions
+    rules = HeuristicExecutor().act(None, situation)
+    op, offer = torch.where(unsure, rules.op, actions.op), torch.where(unsure[:, None], rules.offer, actions.offer)
+    return replace(actions, op=op, offer=offer)
+
+
+def modulated(
+    actions: L3Actions,
+    situation: Situation,
+    layer: L1SafetyLayer,
+    out: L1Output,
+    alpha: NDArray[np.float32],
+    c: float,
+) -> L3Actions:
+    """Offers whose residuals of quantity and price to L1's baseline are multiplied by 1 + c·(K·α − 1), then clipped.
+
+    K is the number of threads in the call, so K·α is 1 on average: a thread with more than its share of attention goes
+    further from the baseline, one with less stays nearer.
+    """
+    if c == 0:
+        return actions
+    base, offer = situation.offer_base, actions.offer.numpy()
+    factor = 1.0 + c * (len(alpha) * alpha.astype(np.float64) - 1.0)
+    wanted = offer.astype(np.float64)
+    wanted[:, :2] = np.rint(base[:, :2] + factor[:, None] * (offer[:, :2] - base[:, :2]))
+    clipped = layer.clip(out, wanted)
+    relative = clipped.outcome - np.stack([np.zeros_like(out.step), out.step, np.zeros_like(out.step)], axis=-1)
+    rows = (actions.op.numpy() == REJECT) & (base[:, 0] > 0) & clipped.legal
+    return replace(actions, offer=torch.as_tensor(np.where(rows[:, None], relative[:, [0, 2, 1]], offer)))

@@ -1,0 +1,142 @@
+"""The layers by rule: what LitaAgentRules plays, what stands in for a layer that fails, and a teacher."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from echelon.hrl_xf.layers.l3_situation import L3Inputs, Mode, Situation
+from echelon.hrl_xf.layers.l4_features import CONFLICT_RANGE
+from echelon.hrl_xf.layers.play_arrays import Array
+from echelon.hrl_xf.layers.protocols import L3Actions
+from echelon.hrl_xf.state.day_batch import DayBatch
+from echelon.hrl_xf.state.goals import BUCKETS, GOAL_SIZE, Buckets, goal_mask
+from echelon.hrl_xf.state.l1_safety import BUY_AT, SELL_AT, L1SafetyLayer
+from echelon.hrl_xf.state.schema import ACCEPT, END, REJECT
+from echelon.hrl_xf.state.threads import DELTA_P, DELTA_Q
+from echelon.runtime.arrays import Bools, Ints
+
+
+class HeuristicManager:
+    """A goal without learning, from how the game counts stock (`l1_safety`): stock can be processed again every day, so
+    a factory needs a full day's material once, early, and hardly any after that; and every day has lines of its own.
+
+        short   = max(0, min(sales today, L) − stock − Q_in[0])
+        Q_buy   = max(short, [stock < HOLD · L and days left > LATE] · (L − stock + expected − Q_in[0]))    first bucket
+        Q_sell  = what L1 allows on the days of each bucket
+
+    `expected` are today's sales, at least EXPECTED · L where the output is negotiated: what is made today does not stay
+    in stock. Prices are L1's.
+    """
+
+    HOLD, EXPECTED, LATE = 0.9, 0.3, 5
+
+    def __init__(self, horizon: int = 40, buckets: Buckets = BUCKETS) -> None:
+        self.horizon, self.buckets = horizon, buckets
+        self._l1 = L1SafetyLayer(horizon)
+
+    def goals_of_days(self, days: DayBatch) -> NDArray[np.float32]:
+        """Goals of days as they come at dawn.  # (N, 16)"""
+        L, stock, arriving = days.n_lines, days.inventory_input, days.Q_in[:, 0]
+        sales = np.minimum(days.Q_out[:, 0], L)
+        short = np.maximum(0.0, sales - stock - arriving)
+        expected = np.where(days.can_sell, np.maximum(sales, self.EXPECTED * L), sales)
+        fills_up = (stock < self.HOLD * L) & (days.n_steps - days.current_step > self.LATE)
+        reachable = days.ahead <= days.last[:, None]
+        goal = np.zeros((len(days), GOAL_SIZE // 4, 2, 2))  # bucket, side, [Q, P]
+        goal[:, 0, 0, 0] = np.maximum(short, np.where(fills_up, L - stock + expected - arriving, 0.0))
+        goal[:, :, 1, 0] = self.buckets.sums(np.where(reachable, self._l1.limits(days).Q_safe_sell, 0.0))
+        goal[:, :, 0, 1] = (BUY_AT * days.spot_price_in)[:, None]
+        goal[:, :, 1, 1] = (SELL_AT * days.spot_price_out)[:, None]
+        return np.where(goal_mask(days, self.buckets), goal.reshape(-1, GOAL_SIZE), 0.0).astype(np.float32)
+
+
+class BaselineExecutor:
+    """L1's own answers with the signature of L3: what an untrained L3 plays, without a network."""
+
+    mode: Mode = "residual"
+
+    def act(
+        self,
+        state: Tensor | None,
+        situation: Situation,
+        *,
+        generator: torch.Generator | None = None,
+        greedy: bool = True,
+    ) -> L3Actions:
+        """ACCEPT, the baseline, or END, as L1 says."""
+        op, base = torch.as_tensor(situation.l1_op), torch.as_tensor(situation.offer_base)
+        offer = base.masked_fill((op != REJECT)[:, None], 0)
+        zeros = torch.zeros_like(op)
+        parts = {"op": op, "day": offer[:, 2], "dq": zeros + DELTA_Q, "dp": zeros + DELTA_P}
+        return L3Actions(op, offer, parts, torch.zeros(len(op)))
+
+
+class HeuristicExecutor:
+    """A round's action without learning: sell on any day to whoever buys, buy what the goal wants, cheapest first.
+
+    Same signature as the network's `act`; the history's state is not looked at. Each decision is made from its own
+    situation alone, so a network can learn it.
+
+        seller: ACCEPT whatever is legal, on any day: prices differ by 10 %, an idle line earns nothing
+        buyer:  ACCEPT what arrives within BUY_DAYS and, with the better offers of the other threads, fits the open goal
+        else offer on the first open day: a seller all the day's room (the reservation spreads the threads over the
+        days), a buyer α of the open goal. A seller asks for √(1 − time) of the range of prices: it holds out and comes
+        down late; a buyer's price rises with time. END without a goal
+    """
+
+    mode: Mode = "direct"
+    BUY_DAYS = 3
+
+    def act(
+        self,
+        state: Tensor | None,
+        situation: Situation,
+        *,
+        generator: torch.Generator | None = None,
+        greedy: bool = True,
+    ) -> L3Actions:
+        """ACCEPT, an offer, or END where nothing is legal or wanted."""
+        s, x = situation, L3Inputs.of(situation, "direct")
+        n, seller, time = np.arange(len(s)), s.seller, s.relative_time.astype(np.float64)
+        need, least = x.need.numpy(), x.legal.least.numpy()
+        q, _, ahead = s.seen.T
+        better = s.others[:, 1] * s.others[:, 2] / np.maximum(s.others[:, 0], 1)  # pieces of better offers, about
+        fits = seller | ((better + q <= need) & (ahead <= self.BUY_DAYS))
+        accept = x.legal.accept.numpy() & fits
+
+        near = x.legal.day.numpy() & (seller[:, None] | (np.arange(s.open.shape[1]) <= self.BUY_DAYS))
+        day = near.argmax(axis=1)
+        low, high = s.issues[:, 4].astype(np.float64), s.issues[:, 5].astype(np.float64)
+        price = np.floor(low + np.where(seller, np.sqrt(1.0 - time), time) * np.maximum(high - low, 0.0) + 1e-9)
+        affordable = np.floor(np.minimum(x.legal.money.numpy(), 1e9) / np.maximum(price, 1.0))
+        room = x.legal.most.numpy()[n, day]
+        most = np.where(seller, room, np.minimum(room, affordable))
+        quantity = np.where(seller, most, np.minimum(np.maximum(x.share.numpy(), least), most))
+        possible = near[n, day] & (quantity >= least) & (seller | (need >= 1))
+        op = np.where(accept, ACCEPT, np.where(possible, REJECT, END)).astype(np.int64)
+        offer = np.where((op == REJECT)[:, None], np.stack([quantity, price, day], axis=-1), 0.0).astype(np.int64)
+        chosen, sent = torch.as_tensor(op), torch.as_tensor(offer)
+        parts = {
+            "op": chosen,
+            "day": sent[:, 2],
+            "dq": sent[:, 0] - x.legal.first_q,
+            "dp": sent[:, 1] - x.legal.first_p,
+        }
+        return L3Actions(chosen, sent, parts, torch.zeros(len(s)))
+
+
+class HeuristicCoordinator:
+    """The teacher, on padded sets: urgency · priority / (1 + conflict), where priority is the first thread feature."""
+
+    def alpha(self, thread_feat: Array, global_feat: Array, days: Ints, role: Array, mask: Bools) -> Array:
+        """α of each thread, 0 in padding.  # (S, K)"""
+        d = np.asarray(days, np.float64)
+        near = np.exp(-np.abs(d[:, :, None] - d[:, None, :]) / CONFLICT_RANGE) * mask[:, None, :]
+        conflict = near.sum(axis=2) - 1.0  # less the thread itself
+        priority = np.where(mask, np.asarray(thread_feat, np.float64)[..., 0], 0.0)
+        raw = np.where(mask, priority / (d + 1.0) / (1.0 + np.where(mask, conflict, 0.0)), 0.0)
+        alpha: Array = (raw / np.maximum(raw.sum(axis=1, keepdims=True), 1e-12)).astype(np.float32)
+        return alpha

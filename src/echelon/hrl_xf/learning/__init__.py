@@ -1,0 +1,1 @@
+"""Training and measuring the layers: sources of batches, targets, losses, fitting, evaluation."""

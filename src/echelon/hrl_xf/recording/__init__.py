@@ -1,0 +1,1 @@
+"""A world becomes logs, and logs become columns."""

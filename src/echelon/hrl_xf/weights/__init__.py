@@ -1,0 +1,20 @@
+"""Which file holds a layer, in a training run or among the bundled weights. Imports nothing heavy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+BUNDLED = Path(__file__).parent
+STEMS: dict[str, tuple[str, ...]] = {"l2": ("l2_bc",), "l3": ("l3_awr", "l3_bc"), "l4": ("l4_distill",)}
+"""What the files of a training run are called, the better one first."""
+CRITIC = "critic"
+"""The same for the critic, which no agent needs in play."""
+
+
+def layer_in(folder: Path, layer: str) -> Path:
+    """The file of a layer in a folder."""
+    for stem in STEMS[layer]:
+        if (path := folder / f"{stem}.safetensors").exists():
+            return path
+    wanted = " or ".join(f"{stem}.safetensors" for stem in STEMS[layer])
+    raise FileNotFoundError(f"{folder} has no {wanted}; train {layer} there, or choose {layer}=heuristic")

@@ -1,0 +1,1 @@
+"""Gradients written out instead of recorded by autograd."""

@@ -1,0 +1,117 @@
+"""A training run on the page: curves of HRL-XF's phases, or of HMASD's rounds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from echelon.hrl_xf.learning.training_curves import PHASES, groups_of, of_phase, sentence
+from echelon.reporting.tables import significant
+from echelon.runtime.metrics import Series, read_metrics
+from echelon.runtime.rundir import read_config
+
+POINTS = 240
+"""Most points of a curve; of longer ones some are left out."""
+
+HMASD = {
+    "Return of an episode": ("Training/Episode_Reward", "Eval/MeanReward"),
+    "Success rate": ("Training/Success_Rate", "Eval/SuccessRate"),
+    "Low-level reward by part": (
+        "Rewards/Intrinsic/Components/Environmental_Portion_Average",
+        "Rewards/Intrinsic/Components/TeamDiscriminator_Portion_Average",
+        "Rewards/Intrinsic/Components/IndividualDiscriminator_Portion_Average",
+    ),
+    "Accuracy of the discriminators": ("Discriminator/TeamAccuracy", "Discriminator/IndividualAccuracy"),
+    "Entropy": (
+        "Entropy/Discoverer/Action", "Entropy/Coordinator/TeamSkill_Z", "Entropy/Coordinator/AgentSkill_z_Average",
+    ),
+    "Loss": ("Losses/Discoverer/Total", "Losses/Coordinator/Total", "Losses/Discriminator/Total"),
+    "Explained variance of the critics": (
+        "PPO/Discoverer/explained_variance", "PPO/Coordinator/explained_variance",
+    ),
+    "Step of the policy (approximate KL)": ("PPO/Discoverer/approx_kl", "PPO/Coordinator/approx_kl"),
+}  # fmt: skip
+_FACTS = ("agent_name", "phases", "data_dir", "l3_mode", "env", "algorithm", "total_steps", "envs", "seed")
+
+
+def training(folder: Path) -> dict[str, Any]:
+    """Everything the page says about a training run; `ValueError` where nothing was trained."""
+    metrics = read_metrics(folder)
+    phases = [name for name in PHASES if f"{name}/train_loss" in metrics]
+    if phases:
+        parts = [_phase(name, of_phase(name, metrics)) for name in phases]
+        parts[0]["note"] = "Solid lines are validation, dotted ones training; a dot marks the best epoch by validation."
+    else:
+        parts = [part for part in (_rounds(metrics), _others(metrics)) if part["plots"]]
+    if not parts:
+        raise ValueError(f"{folder} holds no curves: its metrics.jsonl has no whole line")
+    if any(len(series.steps) > POINTS for series in metrics.values()):
+        parts[0]["note"] = f"{parts[0]['note']} Of long curves {POINTS} points are drawn, spread evenly.".strip()
+    return {"facts": _facts(folder), "parts": parts}
+
+
+def _facts(folder: Path) -> list[tuple[str, str]]:
+    options = read_config(folder) or {}
+    known = {**options, **options.get("config", {})}
+    return [(name.replace("_", " "), str(known[name])) for name in _FACTS if known.get(name) is not None]
+
+
+def _phase(name: str, mine: Mapping[str, Series]) -> dict[str, Any]:
+    plots = []
+    for title, names in groups_of(mine).items():
+        series = []
+        for colour, metric in enumerate(names):
+            validated = f"val_{metric}" in mine
+            train = _series(metric if not validated else f"{metric}, training", mine[f"train_{metric}"], colour)
+            series.append(train | ({"dotted": True, "partOf": metric} if validated else {}))
+            if validated:
+                val = mine[f"val_{metric}"]
+                series.append(_series(metric, val, colour) | ({"mark": _lowest(val)} if metric == "loss" else {}))
+        plots.append({"title": title, "x_label": "epoch", "series": series})
+    return {"title": PHASES[name], "line": sentence(mine), "note": "", "plots": plots}
+
+
+def _lowest(series: Series) -> list[float] | None:
+    """Where a curve is lowest; None where it is nowhere a number."""
+    if not np.isfinite(series.values).any():
+        return None
+    at = int(np.nanargmin(series.values))
+    return [int(series.steps[at]), float(series.values[at])]
+
+
+def _rounds(metrics: Mapping[str, Series]) -> dict[str, Any]:
+    """HMASD's curves by joint environment steps."""
+    plots = []
+    for title, names in HMASD.items():
+        there = [name for name in names if name in metrics]
+        if there:
+            plots.append(_plot(title, there, metrics))
+    note = "By joint environment steps; docs/metrics.md explains every name."
+    return {"title": "Training", "line": "", "note": note, "plots": plots}
+
+
+def _others(metrics: Mapping[str, Series]) -> dict[str, Any]:
+    """What no other plot shows, grouped by the first part of its name."""
+    shown = {name for names in HMASD.values() for name in names}
+    groups: dict[str, list[str]] = {}
+    for name in metrics:
+        if name not in shown:
+            groups.setdefault(name.rpartition("/")[0] or name, []).append(name)
+    plots = [_plot(title, names, metrics) for title, names in sorted(groups.items())]
+    return {"title": "All other curves", "line": "", "note": "", "plots": plots, "folded": True}
+
+
+def _plot(title: str, names: Sequence[str], metrics: Mapping[str, Series]) -> dict[str, Any]:
+    prefix = names[0].rpartition("/")[0] + "/"
+    common = prefix if all(name.startswith(prefix) for name in names) else ""
+    series = [_series(name.removeprefix(common), metrics[name], i) for i, name in enumerate(names)]
+    return {"title": title, "x_label": "environment steps", "series": series}
+
+
+def _series(name: str, series: Series, colour: int) -> dict[str, Any]:
+    chosen = np.unique(np.linspace(0, len(series.steps) - 1, min(len(series.steps), POINTS)).round().astype(np.int64))
+    x, y = series.steps[chosen].tolist(), series.values[chosen].tolist()
+    return {"name": name, "colour": colour, "x": x, "y": significant(y)}

@@ -1,0 +1,75 @@
+"""Weights as arrays: torch's own sums, the same memory, and made anew only where the weights have moved."""
+
+from __future__ import annotations
+
+import copy
+import gc
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from echelon.hrl_xf.layers.play_arrays import LayerNorm, Linear, MadeOnce, array_of, log_softmax, relu
+from tests.rounding import assert_equal_but_for_rounding
+
+pytestmark = pytest.mark.numeric
+
+
+def test_they_are_torchs_own_functions() -> None:
+    generator = torch.Generator().manual_seed(0)
+    x = 3 * torch.randn(7, 12, generator=generator)
+    linear, norm = nn.Linear(12, 5), nn.LayerNorm(12)
+    with torch.no_grad():
+        norm.weight.normal_()
+        norm.bias.normal_()
+        for ours, theirs in (
+            (Linear(linear)(x.numpy()), linear(x)),
+            (Linear(linear)(x[0].numpy()), linear(x[0])),
+            (LayerNorm(norm)(x.numpy()), norm(x)),
+            (log_softmax(x.numpy()), x.log_softmax(-1)),
+            (relu(x.numpy().copy()), x.relu()),
+        ):
+            assert ours.dtype == np.float32
+            assert_equal_but_for_rounding(ours, theirs, x)
+
+
+def test_what_is_forbidden_stays_so_and_what_is_no_number_shows() -> None:
+    x = np.array([[1.0, -np.inf, 2.0], [np.nan, 0.0, 1.0]], np.float32)
+    found = log_softmax(x)
+    assert found[0, 1] == -np.inf
+    assert np.exp(found[0]).sum() == np.float32(1.0)
+    assert np.isnan(found[1]).all()
+
+
+def test_inputs_are_left_as_they_were() -> None:
+    x = np.random.default_rng(0).normal(size=(3, 4)).astype(np.float32)
+    before = x.copy()
+    Linear(nn.Linear(4, 4))(x)
+    LayerNorm(nn.LayerNorm(4))(x)
+    log_softmax(x)
+    assert np.array_equal(x, before)
+
+
+def test_an_array_is_its_weights_memory() -> None:
+    layer = nn.Linear(3, 2)
+    array = array_of(layer.weight)
+    with torch.no_grad():
+        layer.weight.fill_(2.5)
+    assert (array == 2.5).all()
+
+
+def test_it_is_made_once_and_anew_where_the_weights_have_moved() -> None:
+    made: list[nn.Linear] = []
+    kept: MadeOnce[nn.Linear, int] = MadeOnce(lambda layer: made.append(layer) or len(made))  # type: ignore[func-returns-value]
+    layer = nn.Linear(3, 2)
+    assert [kept.of(layer, layer.weight) for _ in range(3)] == [1, 1, 1]
+    twin = copy.deepcopy(layer)
+    assert kept.of(twin, twin.weight) == 2
+    assert kept.of(layer, layer.weight) == 1
+    layer.double().float()
+    assert kept.of(layer, layer.weight) == 3
+    made.clear()
+    del twin
+    gc.collect()
+    assert len(kept._made) == 1, "a layer that is gone is forgotten"

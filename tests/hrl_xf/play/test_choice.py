@@ -1,0 +1,117 @@
+"""Which layers an agent plays with."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+import torch
+
+from echelon.hrl_xf.agent import LitaAgentHRL
+from echelon.hrl_xf.layers.files import save_layer
+from echelon.hrl_xf.layers.l2_manager import HorizonManagerPPO
+from echelon.hrl_xf.layers.l3_executor import TemporalDecisionTransformer
+from echelon.hrl_xf.layers.l4_coordinator import GlobalCoordinator
+from echelon.hrl_xf.layers.rules import BaselineExecutor, HeuristicCoordinator, HeuristicExecutor, HeuristicManager
+from echelon.hrl_xf.play.choice import choose_layers, plain_layers, rule_layers
+from echelon.hrl_xf.weights import BUNDLED, layer_in
+
+
+def test_without_arguments_it_plays_with_the_weights_of_the_package() -> None:
+    layers = LitaAgentHRL().layers
+    assert isinstance(layers.l2, HorizonManagerPPO)
+    assert isinstance(layers.l3, TemporalDecisionTransformer)
+    assert isinstance(layers.l4, GlobalCoordinator)
+    size = sum(path.stat().st_size for path in BUNDLED.glob("*.safetensors"))
+    assert size < 10_000_000
+
+
+def test_every_layer_can_be_a_heuristic() -> None:
+    layers = LitaAgentHRL(l2="heuristic", l3="heuristic", l4="heuristic").layers
+    assert isinstance(layers.l2, HeuristicManager)
+    assert isinstance(layers.l3, HeuristicExecutor)
+    assert isinstance(layers.l4, HeuristicCoordinator)
+    assert isinstance(LitaAgentHRL(l3="l1").layers.l3, BaselineExecutor)
+    assert [type(layer) for layer in vars(rule_layers()).values()] == [type(layer) for layer in vars(layers).values()]
+    plain = plain_layers()
+    assert isinstance(plain.l2, HeuristicManager)
+    assert isinstance(plain.l3, BaselineExecutor)
+    assert isinstance(plain.l4, HeuristicCoordinator)
+
+
+def test_a_layer_of_ones_own_is_used_as_it_is() -> None:
+    l2, l3, l4 = HorizonManagerPPO(), TemporalDecisionTransformer(), GlobalCoordinator()
+    layers = LitaAgentHRL(l2=l2, l3=l3, l4=l4).layers
+    assert layers.l2 is l2
+    assert layers.l3 is l3
+    assert layers.l4 is l4
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    """A training run's weights."""
+    for stem, layer in (
+        ("l2_bc", HorizonManagerPPO(hidden=24)),
+        ("l3_bc", TemporalDecisionTransformer(width=16)),
+        ("l4_distill", GlobalCoordinator(width=16)),
+    ):
+        save_layer(layer, tmp_path / stem)
+    return tmp_path
+
+
+def test_paths_stand_above_choices(run: Path) -> None:
+    layers = LitaAgentHRL(
+        l2="heuristic", l2_model_path=str(run / "l2_bc"), l3_model_path=str(run / "l3_bc.safetensors"), l4="heuristic"
+    ).layers
+    assert isinstance(layers.l2, HorizonManagerPPO)
+    assert layers.l2.options["hidden"] == 24
+    assert isinstance(layers.l3, TemporalDecisionTransformer)
+    assert layers.l3.options["width"] == 16
+    assert isinstance(layers.l4, HeuristicCoordinator)
+
+
+def test_a_folder_stands_for_its_file_and_awr_goes_before_bc(run: Path) -> None:
+    layers = choose_layers(run, run, run)
+    assert isinstance(layers.l3, TemporalDecisionTransformer)
+    assert layers.l3.options["width"] == 16
+    save_layer(TemporalDecisionTransformer(width=32), run / "l3_awr")
+    better = choose_layers(run, run, run).l3
+    assert isinstance(better, TemporalDecisionTransformer)
+    assert better.options["width"] == 32
+    assert layer_in(run, "l3").name == "l3_awr.safetensors"
+
+
+def test_a_file_is_read_once_and_again_when_it_changes(run: Path) -> None:
+    path = run / "l4_distill.safetensors"
+    first = choose_layers("heuristic", "l1", path).l4
+    assert choose_layers("heuristic", "l1", path).l4 is first
+    save_layer(GlobalCoordinator(width=24), path)
+    os.utime(path, ns=(1, 1))
+    changed = choose_layers("heuristic", "l1", path).l4
+    assert isinstance(changed, GlobalCoordinator)
+    assert changed.options["width"] == 24
+
+
+def test_what_is_not_there_is_named_with_the_cure(tmp_path: Path, run: Path) -> None:
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    with pytest.raises(FileNotFoundError, match=r"no l3_awr.safetensors or l3_bc.safetensors; .* l3=heuristic"):
+        choose_layers("heuristic", empty, "heuristic")
+    with pytest.raises(FileNotFoundError, match=r"nothing_here.safetensors does not exist"):
+        LitaAgentHRL(l2_model_path=str(tmp_path / "nothing_here"))
+    with pytest.raises(ValueError, match="HorizonManagerPPO"):
+        LitaAgentHRL(l3_model_path=str(run / "l2_bc"))
+
+
+def test_an_unknown_mode_is_refused() -> None:
+    with pytest.raises(ValueError, match="greedy or sample"):
+        LitaAgentHRL(mode="clever")  # type: ignore[arg-type]
+
+
+def test_the_bundled_layers_are_finite() -> None:
+    layers = LitaAgentHRL().layers
+    for layer in (layers.l2, layers.l3, layers.l4):
+        assert isinstance(layer, torch.nn.Module)
+        assert all(torch.isfinite(p).all() for p in layer.parameters())
+        assert not layer.training

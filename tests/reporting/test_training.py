@@ -1,0 +1,44 @@
+"""Curves of training runs."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+
+from echelon.reporting.training import POINTS, training
+from echelon.runtime.metrics import MetricsWriter
+from tests.reporting.examples import write_training
+
+
+def test_phases_have_validation_and_training_and_the_best_epoch(tmp_path: Path) -> None:
+    (part,) = training(write_training(tmp_path / "run", [3.0, 1.0, 2.0]))["parts"]
+    assert part["title"].startswith("L2")
+    loss, error = part["plots"]
+    train, val = loss["series"]
+    assert train["partOf"] == val["name"] == "loss"
+    assert (val["x"], val["y"], val["mark"]) == ([1, 2, 3], [3.5, 1.5, 2.5], [2, 1.5])
+    assert [line["name"] for line in error["series"]] == ["mae_q"]  # it was not validated: one solid line
+    assert "partOf" not in error["series"][0]
+
+
+def test_a_run_of_hmasd_shows_its_rounds_and_folds_the_rest(tmp_path: Path) -> None:
+    with MetricsWriter(tmp_path, tensorboard=False) as metrics:
+        for step in range(1000):
+            metrics.record("Training/Episode_Reward", float(step), step)
+            metrics.record("Skills/TeamSkill_0_Share", math.nan if step == 0 else 0.5, step)
+    shown, folded = training(tmp_path)["parts"]
+    (plot,) = shown["plots"]
+    (line,) = plot["series"]
+    assert len(line["x"]) <= POINTS
+    assert (line["x"][0], line["y"][-1]) == (0, 999)
+    assert folded["folded"]
+    (other,) = folded["plots"][0]["series"]
+    assert (other["name"], other["y"][0]) == ("TeamSkill_0_Share", None)
+
+
+def test_a_folder_without_curves_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "metrics.jsonl").write_text('{"step": 1, "na')
+    with pytest.raises(ValueError, match="holds no curves"):
+        training(tmp_path)
