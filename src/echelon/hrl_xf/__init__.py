@@ -25,7 +25,6 @@ seat            a place in a configuration: one factory at one level of the chai
 focal seat      the seat that the arena gives to each competitor in turn; the agents around it are the field
 competitor      an agent that is compared in the arena or plays in a tournament
 expert          a competitor whose logs are learnt from
-teacher         whose answers a layer learns: the expert's (`logs`) or our rules' (`rules`)
 day             one step of a world, from 0
 round           one exchange of offers within a day's negotiations
 thread          one negotiation with one partner on one day, as the agent sees it; negmas calls it a mechanism
