@@ -1,7 +1,7 @@
 """Presets: options that belong together. Imports neither torch nor numpy.
 
 `alice_and_bob-paper` has the values of the paper's tables, `alice_and_bob` those that a search found to work
-(docs/results.md says what matters and why). `uav1`, `uav2` and `uav2-relay` are options under which these worlds are
+(docs/notebook.md says what matters and why). `uav1`, `uav2` and `uav2-relay` are options under which these worlds are
 learnt; `…-as-given` is the user's configuration to the letter; those that end in `-tuned` are the same worlds, seen
 another way.
 """
