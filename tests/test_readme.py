@@ -1,4 +1,6 @@
-"""The README in both languages: the same commands in the same order, and links that lead somewhere."""
+"""The README in both languages: the same commands in the same order, and links that lead somewhere; the files that the
+architecture names.
+"""
 
 from __future__ import annotations
 
@@ -33,3 +35,10 @@ def test_links_lead_to_files_that_exist(page: Path) -> None:
 def test_headings_are_as_many_in_both_languages() -> None:
     counts = [len(re.findall(r"^## ", page.read_text(encoding="utf-8"), re.MULTILINE)) for page in (ENGLISH, CHINESE)]
     assert counts[0] == counts[1] > 5
+
+
+def test_every_file_that_the_architecture_names_exists() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    paths = re.findall(r"`((?:hrl_xf|hmasd|onpolicy|envs|runtime)/[\w/]+\.py)`", page)
+    assert len(paths) > 40
+    assert [path for path in paths if not (ROOT / "src" / "echelon" / path).exists()] == []
