@@ -42,11 +42,10 @@ def test_an_edited_agent_plays_its_worlds_again(tmp_path: Path) -> None:
     (tmp_path / "helper.py").write_text("GREED = 0\n")
     assert "4 worlds to play" in said(tmp_path)
     first = scores(tmp_path / "c")
-    assert "0 worlds to play (4 of 4 are there already)" in said(tmp_path)
     (tmp_path / "helper.py").write_text("GREED = 1\n")
     old = said(tmp_path, "--keep-old")
     assert "mine: 2 worlds there were played by other code of its own; they are shown as they are" in old
-    assert "0 worlds to play" in old
+    assert "0 worlds to play (4 of 4 are there already)" in old
     assert scores(tmp_path / "c") == first
     again = said(tmp_path)
     assert "mine: 2 worlds there were played by other code of its own; they are played again now" in again
@@ -54,7 +53,6 @@ def test_an_edited_agent_plays_its_worlds_again(tmp_path: Path) -> None:
     second = scores(tmp_path / "c")
     assert second["mine"] != first["mine"]
     assert second["RandomStdAgent"] == first["RandomStdAgent"]
-    assert "0 worlds to play" in said(tmp_path)
 
 
 def test_in_an_official_tournament_too(tmp_path: Path) -> None:
