@@ -24,7 +24,7 @@ import torch
 from echelon.hrl_xf.dataset.datasets import MicroDataset, Rows, l4_of, macro_of, micro_of
 from echelon.hrl_xf.dataset.tournament import open_tournament
 from echelon.hrl_xf.layers.files import Layer
-from echelon.hrl_xf.layers.l2_manager import HorizonManagerPPO, goal_loss
+from echelon.hrl_xf.layers.l2_manager import HorizonManagerPPO
 from echelon.hrl_xf.layers.l3_executor import TemporalDecisionTransformer
 from echelon.hrl_xf.layers.l4_coordinator import GlobalCoordinator
 from echelon.hrl_xf.learning.fit import fit
@@ -41,13 +41,6 @@ def repeated(rows: Rows[Any]) -> Any:
     """The same rows again and again."""
     times = max(1, ENOUGH // max(len(rows), 1))
     return rows.pick(np.tile(np.arange(len(rows)), times))
-
-
-def plain_l2_loss(layer: Any, b: Any) -> Any:
-    """L2's loss as autograd differentiates it, beside which the gradient written by hand is timed."""
-    goal = layer(b.x_static, b.X_temporal, b.x_role, b.spot).goal
-    total = goal_loss(goal, b.goal, b.mask).total
-    return total, {"loss": (float(total.detach()), 1.0)}
 
 
 def train_rate(name: str, layer: Layer, source: Source, loss: Any, batch_size: int) -> None:
@@ -110,7 +103,6 @@ def main() -> None:
             print(f"{threads} core{'s' if threads > 1 else ''}:")
             for size in (TrainOptions.l2_batch_size, 128, 512, 2048):
                 train_rate("L2", HorizonManagerPPO(), l2, l2_loss(), size)
-                train_rate("L2-autograd", HorizonManagerPPO(), l2, plain_l2_loss, size)
             train_rate("L2-wide", HorizonManagerPPO(channels=(32, 64), hidden=128), l2, l2_loss(), 512)
             for size in (TrainOptions.l3_batch_size, 2048):
                 train_rate("L3", TemporalDecisionTransformer(), l3, l3_loss, size)

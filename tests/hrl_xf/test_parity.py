@@ -29,7 +29,7 @@ from echelon.hrl_xf.state.schema import (
     encode_log,
 )
 from tests.hrl_xf.conftest import stock_world
-from tests.hrl_xf.state.examples import day_records, goals_of, same_bits
+from tests.hrl_xf.state.examples import day_records, goals_of, same_bits, signed_since
 
 AGENTS = ["PenguinAgent", "AS0", "RandomStdAgent", "SyncRandomStdAgent", "QuickDecisionAgent"]
 LAYER, BUILDER = L1SafetyLayer(), StateBuilder()
@@ -84,7 +84,7 @@ class Probe:
         recorder: Any = self.echelon_recorder  # type: ignore[attr-defined]
         awi: Any = self.awi  # type: ignore[attr-defined]
         day, begin = self.live_days[-1], len(recorder.entries)
-        ledger = Ledger.between(awi.current_step, day.commitments, commitments_of(awi))
+        ledger = signed_since(awi.current_step, day.commitments, commitments_of(awi))
         nmis = {**awi.current_buy_nmis, **awi.current_sell_nmis}
         yield
         entries = recorder.entries

@@ -15,6 +15,7 @@ from tests.reporting.examples import write_training
 def test_phases_have_validation_and_training_and_the_best_epoch(tmp_path: Path) -> None:
     (part,) = training(write_training(tmp_path / "run", [3.0, 1.0, 2.0]))["parts"]
     assert part["title"].startswith("L2")
+    assert part["line"] == "3 epochs, best 2 (loss 1.5)"
     loss, error = part["plots"]
     train, val = loss["series"]
     assert train["partOf"] == val["name"] == "loss"

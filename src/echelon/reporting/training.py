@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from echelon.hrl_xf.learning.training_curves import PHASES, groups_of, of_phase, sentence
 from echelon.reporting.tables import significant
 from echelon.runtime.metrics import Series, read_metrics
 from echelon.runtime.rundir import read_config
@@ -16,6 +15,20 @@ from echelon.runtime.rundir import read_config
 POINTS = 240
 """Most points of a curve; of longer ones some are left out."""
 
+PHASES = {
+    "l2_bc": "L2, the day's goal, by behaviour cloning",
+    "l3_bc": "L3, the round's action, by behaviour cloning",
+    "critic": "The critic: what a day and those after it will earn",
+    "l3_awr": "L3 by advantage-weighted regression",
+    "l4_distill": "L4, attention among threads, from its teacher",
+}
+GROUPS = {
+    "Loss": ("loss",),
+    "Loss of each part": ("loss_q", "loss_p", "nll_op", "nll_day", "nll_dq", "nll_dp", "excess"),
+    "Share of the returns' variance that is explained": ("explained_variance",),
+    "Accuracy": ("acc_op", "acc_day", "acc_dq", "acc_dp", "acc_first"),
+    "Mean error in pieces, currency, days": ("mae_q", "mae_p", "mae_dq", "mae_dp", "mae_day"),
+}
 HMASD = {
     "Return of an episode": ("Training/Episode_Reward", "Eval/MeanReward"),
     "Success rate": ("Training/Success_Rate", "Eval/SuccessRate"),
@@ -42,7 +55,7 @@ def training(folder: Path) -> dict[str, Any]:
     metrics = read_metrics(folder)
     phases = [name for name in PHASES if f"{name}/train_loss" in metrics]
     if phases:
-        parts = [_phase(name, of_phase(name, metrics)) for name in phases]
+        parts = [_phase(name, _of_phase(name, metrics)) for name in phases]
         parts[0]["note"] = "Solid lines are validation, dotted ones training; a dot marks the best epoch by validation."
     else:
         parts = [part for part in (_rounds(metrics), _others(metrics)) if part["plots"]]
@@ -61,7 +74,7 @@ def _facts(folder: Path) -> list[tuple[str, str]]:
 
 def _phase(name: str, mine: Mapping[str, Series]) -> dict[str, Any]:
     plots = []
-    for title, names in groups_of(mine).items():
+    for title, names in _groups_of(mine).items():
         series = []
         for colour, metric in enumerate(names):
             validated = f"val_{metric}" in mine
@@ -71,7 +84,30 @@ def _phase(name: str, mine: Mapping[str, Series]) -> dict[str, Any]:
                 val = mine[f"val_{metric}"]
                 series.append(_series(metric, val, colour) | ({"mark": _lowest(val)} if metric == "loss" else {}))
         plots.append({"title": title, "x_label": "epoch", "series": series})
-    return {"title": PHASES[name], "line": sentence(mine), "note": "", "plots": plots}
+    return {"title": PHASES[name], "line": _sentence(mine), "note": "", "plots": plots}
+
+
+def _of_phase(phase: str, metrics: Mapping[str, Series]) -> dict[str, Series]:
+    """The phase's series, by their names without the phase."""
+    return {key.partition("/")[2]: series for key, series in metrics.items() if key.startswith(f"{phase}/")}
+
+
+def _groups_of(mine: Mapping[str, Series]) -> dict[str, list[str]]:
+    """The plots of a phase: title and the names whose training and validation curves stand in it."""
+    found = {title: [n for n in names if f"train_{n}" in mine] for title, names in GROUPS.items()}
+    return {title: names for title, names in found.items() if names}
+
+
+def _sentence(mine: Mapping[str, Series]) -> str:
+    """The phase in one sentence of figures."""
+    judged = mine.get("val_loss", mine["train_loss"])
+    at = int(judged.values.argmin())
+    parts = [f"{len(judged.steps)} epochs, best {judged.steps[at]} (loss {judged.values[at]:.4g})"]
+    if "samples_per_second" in mine:
+        parts.append(f"{mine['samples_per_second'].values.mean():,.0f} samples/s")
+        parts.append(f"{mine['seconds'].values.sum():,.0f} s of training")
+    tests = [f"{key[5:]} {s.values[-1]:.4g}" for key, s in mine.items() if key.startswith("test_")]
+    return "; ".join([*parts, *(["test: " + ", ".join(tests)] if tests else [])])
 
 
 def _lowest(series: Series) -> list[float] | None:

@@ -115,7 +115,7 @@ def test_l3_and_l4_wait_for_a_trained_L2(options: dict[str, object], tmp_path: P
 def test_a_phase_can_be_repeated_anew_and_the_run_explains_itself(options: dict[str, object], tmp_path: Path) -> None:
     folder = tmp_path / "run"
     assert run(TrainOptions(**options, phases="l2")) == 0  # type: ignore[arg-type]
-    expected = {"config.json", "log.txt", "metrics.jsonl", "tb", "world_split.json", "training.html"}
+    expected = {"config.json", "log.txt", "metrics.jsonl", "tb", "world_split.json"}
     assert expected <= {p.name for p in folder.iterdir()}
     assert "l2_bc epoch 1/1" in (folder / "log.txt").read_text()
     options["l2_epochs"] = 2

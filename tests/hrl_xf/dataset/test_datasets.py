@@ -39,8 +39,6 @@ def test_macro_features_are_those_the_agent_computes_in_play(data: TournamentDat
     assert same_bits(batch.goal, np.concatenate([goals_of(day_records(log_of(path).entries)) for path in ALL_PENGUINS]))
     assert np.array_equal(batch.goal_mask, goal_mask(day_batch(states)))
     assert batch.day.tolist() == [state.current_step for state in states]
-    for name, column in vars(macro.whole()).items():
-        assert same_bits(column, getattr(batch, name)), name
 
 
 def test_rows_are_the_batches_rows_and_slices_are_data_sets(data: TournamentData) -> None:
@@ -131,26 +129,10 @@ def test_one_batch_of_threads_serves_all_their_decisions(data: TournamentData) -
     assert not b.tokens[~b.token_mask].any()
 
 
-@pytest.mark.parametrize("seed", [None, 3])
-@pytest.mark.parametrize("size", [1, 50, 10**6])
-def test_batches_of_threads_cover_every_decision_once(data: TournamentData, seed: int | None, size: int) -> None:
-    micro = micro_of(data)
-    thread = micro.thread
-    batches = list(micro.thread_batches(size, None if seed is None else np.random.default_rng(seed)))
-    assert np.array_equal(np.sort(np.concatenate(batches)), np.arange(len(micro)))
-    of_batch = [set(thread[at].tolist()) for at in batches]
-    assert sum(map(len, of_batch)) == len(set(thread.tolist()))  # no thread in two batches
-    longest = int(np.bincount(thread).max())
-    assert all(size - longest < len(at) < size + longest for at in batches[:-1])
-    in_order = np.array_equal(np.concatenate(batches), np.arange(len(micro)))
-    assert in_order == (seed is None)
-
-
 def test_no_rows_are_an_empty_batch(data: TournamentData) -> None:
     none = np.array([], np.int64)
     assert macro_of(data).batch(none).X_temporal.shape == (0, 41, 10)
     assert micro_of(data).batch(none).time_mask.shape == (0, 41)
-    assert list(micro_of(data).pick(none).thread_batches(10)) == []
 
 
 # -- leaks --

@@ -9,15 +9,16 @@ import numpy as np
 import pytest
 import torch
 
-from echelon.hrl_xf.dataset.datasets import micro_of
+from echelon.hrl_xf.dataset.datasets import macro_of, micro_of
 from echelon.hrl_xf.dataset.tournament import TournamentData
 from echelon.hrl_xf.layers.day_critic import DayCritic
+from echelon.hrl_xf.layers.l2_manager import HorizonManagerPPO
 from echelon.hrl_xf.layers.l3_executor import TemporalDecisionTransformer, View
 from echelon.hrl_xf.layers.l3_situation import L3Inputs, Situation
 from echelon.hrl_xf.learning.advantages import Advantages, outcomes_of
 from echelon.hrl_xf.learning.fit import fit
-from echelon.hrl_xf.learning.losses import l3_loss, weigh
-from echelon.hrl_xf.learning.sources import L3Batch, L3Rows, L3Source, in_order, shuffled, take
+from echelon.hrl_xf.learning.losses import l2_loss, l3_loss, weigh
+from echelon.hrl_xf.learning.sources import L2Source, L3Batch, L3Rows, L3Source, in_order, shuffled, take
 from echelon.hrl_xf.learning.task import FitSettings, Task
 from echelon.hrl_xf.state.l1_safety import L1SafetyLayer
 from echelon.hrl_xf.state.schema import ACCEPT, REJECT
@@ -26,6 +27,26 @@ from tests.hrl_xf.layers.examples import played, small_l3, tokens
 from tests.hrl_xf.log_examples import PENGUIN_MIDDLE
 
 pytestmark = pytest.mark.numeric
+
+
+def test_l2_reports_errors_in_pieces_and_currency_of_the_numbers_that_count(data: TournamentData) -> None:
+    source, layer = L2Source(macro_of(data)), HorizonManagerPPO()
+    b = source.load(np.arange(len(source)))
+    loss, sums = l2_loss("log1p", 3.0)(layer, b)
+    goal = layer(b.x_static, b.X_temporal, b.x_role, b.spot).goal.detach()
+    each = {"q": [], "p": []}  # type: dict[str, list[float]]
+    for row, column in (b.mask > 0).nonzero().tolist():
+        each["qp"[column % 2]].append(float((goal - b.goal)[row, column]))
+    for name, errors in each.items():
+        error, n = sums[f"mae_{name}"]
+        assert n == len(errors) < len(b.goal) * 8
+        assert error == pytest.approx(np.abs(errors).sum(), rel=1e-4)
+    total, n = sums["loss"]
+    assert total / n == pytest.approx(loss.item())
+    assert loss.item() == pytest.approx((3 * sums["loss_q"][0] + sums["loss_p"][0]) / (2 * n), rel=1e-5)
+    assert sums["loss_p"][0] / n == pytest.approx(np.mean(np.square(each["p"])), rel=1e-4)
+    with pytest.raises(ValueError, match="q_weight=0"):
+        l2_loss(q_weight=0.0)(layer, b)
 
 
 def test_a_batchs_loss_is_the_mean_over_its_decisions(data: TournamentData) -> None:

@@ -272,3 +272,11 @@ BUSY = a_day(
     inventory_output=25,
     commitments=commitments([5, 15], [10], [110.0, 300.0], [250.0]),
 )
+
+
+def signed_since(step: int, dawn: Commitments, now: Commitments, horizon: int = 40) -> Ledger:
+    """The ledger of a live agent: commitments now less those at dawn."""
+    signed = np.zeros((4, 1, horizon + 1))
+    for table, name in zip(signed, ("Q_in", "Q_out", "Payables", "Receivables"), strict=True):
+        table[0, : len(dawn.Q_in)] = np.subtract(getattr(now, name), getattr(dawn, name))
+    return Ledger(np.array([step]), *signed)

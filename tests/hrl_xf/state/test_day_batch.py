@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from echelon.hrl_xf.state.day_batch import DayBatch, Ledger, Offers, day_batch
 from echelon.hrl_xf.state.schema import DayState, Offer, Role
-from tests.hrl_xf.state.examples import BUSY, commitments, days, deals, same_bits
+from tests.hrl_xf.state.examples import BUSY, days, deals, same_bits
 from tests.laws import examples
 
 DEALS: list[tuple[Role, Offer]] = [("buyer", (5, 12, 20)), ("seller", (3, 10, 30)), ("buyer", (2, 12, 21))]
@@ -62,14 +62,6 @@ def test_a_ledger_after_n_deals_is_the_ledger_of_those_deals(data: st.DataObject
             assert_same_ledger(row, Ledger.from_deals(alone, [of_day[:n]]))
             if n < len(of_day):
                 step_by_step = step_by_step.with_deal(0, *of_day[n])
-
-
-def test_a_live_ledger_is_now_less_dawn() -> None:
-    dawn = commitments([5, 15, 0], [10], [110.0, 300.0], [250.0])
-    now = commitments([5, 15, 7], [13], [110.0, 300.0, 142.0], [340.0])
-    assert_same_ledger(Ledger.between(10, dawn, now), Ledger.from_deals(day_batch([BUSY]), [DEALS]))
-    with pytest.raises(ValueError):
-        Ledger.between(10, dawn, commitments([5, 15], [13]))
 
 
 def test_deals_outside_the_horizon_are_refused() -> None:

@@ -32,7 +32,6 @@ from echelon.hrl_xf.learning.phases import (
     measure_phase,
 )
 from echelon.hrl_xf.learning.task import EpochReport
-from echelon.hrl_xf.learning.training_plots import page
 from echelon.hrl_xf.options.train import TrainOptions
 from echelon.hrl_xf.weights import CRITIC, STEMS
 from echelon.runtime.devices import device_of
@@ -115,9 +114,7 @@ def train(options: TrainOptions) -> int:
             if stop():
                 log.info("stopped and saved; the same command goes on")
                 return STOPPED
-    plots = options.output_dir / "training.html"
-    write_atomic(plots, page(options.output_dir).encode())
-    log.info("weights in %s; plots: %s", options.output_dir, plots)
+    log.info("weights in %s; curves: echelon report %s", options.output_dir, options.output_dir)
     return 0
 
 

@@ -7,7 +7,7 @@ gathers any rows as arrays, and is what training uses. Indices `at` count within
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, Generic, Self, TypeVar, overload
 
 import numpy as np
@@ -33,7 +33,6 @@ from echelon.hrl_xf.state.schema import REJECT
 from echelon.runtime.arrays import Bools, Ints
 
 T = TypeVar("T")
-_CHUNK = 4096
 
 
 class Rows(Sequence[T], Generic[T]):
@@ -100,13 +99,6 @@ class MacroDataset(Rows[MacroSample]):
             spot=np.stack([days.spot_price_in, days.spot_price_out], axis=-1).astype(np.float32),
         )
 
-    def whole(self) -> MacroBatch:
-        """All rows in memory (1.8 kB a day): features are computed once, and an epoch only picks rows."""
-        parts = [self.batch(np.arange(i, min(i + _CHUNK, len(self)))) for i in range(0, max(1, len(self)), _CHUNK)]
-        return MacroBatch(
-            *(np.concatenate(columns) for columns in zip(*(vars(p).values() for p in parts), strict=True))
-        )
-
     def _row(self, at: int) -> MacroSample:
         one = self.batch(np.array([at]))
         return MacroSample(int(one.day[0]), one.x_static[0], one.X_temporal[0], one.x_role[0], one.goal[0])
@@ -124,19 +116,6 @@ class MicroDataset(Rows[MicroSample]):
     def thread(self) -> Ints:
         """Row of each decision's thread in the tables; decisions of one thread stand together.  # (N,)"""
         return self.data.tables.store.take("decision.thread", self.rows)
-
-    def thread_batches(self, decisions: int, rng: np.random.Generator | None = None) -> Iterator[Ints]:
-        """Indices for `batch`, whole threads together, about `decisions` in each; threads in random order if `rng`.
-
-        No thread is divided: a batch has fewer or more decisions by less than the longest thread.
-        """
-        starts = np.flatnonzero(np.diff(self.thread, prepend=-1))
-        sizes = np.diff(np.append(starts, len(self)))
-        order = np.arange(len(starts)) if rng is None else rng.permutation(len(starts))
-        number = (np.cumsum(sizes[order]) - sizes[order]) // decisions  # of the batch in which a thread begins
-        for some in np.split(order, np.flatnonzero(np.diff(number)) + 1):
-            if len(some):
-                yield ranges(starts[some], sizes[some])
 
     def batch(self, at: Ints) -> MicroBatch:
         tables = self.data.tables

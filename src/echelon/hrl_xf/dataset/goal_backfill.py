@@ -6,9 +6,8 @@ which knows the day's deals: a decision sees the future in it. It is for analysi
 
 from __future__ import annotations
 
-import importlib
 from pathlib import Path
-from typing import Any, Literal, Protocol, get_args
+from typing import Literal, Protocol, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,12 +71,9 @@ def fill_goals(
 
 
 def load_model(path: Path, device: str = "cpu") -> GoalModel:
-    try:
-        manager: Any = importlib.import_module("echelon.hrl_xf.layers.l2_manager")
-    except ModuleNotFoundError as error:
-        raise ValueError(f"this installation cannot load {path}: {error}") from error
-    model: GoalModel = manager.load_l2(path, device)
-    return model
+    from echelon.hrl_xf.layers.l2_manager import load_l2  # imports torch, which a data set without goals does not need
+
+    return load_l2(path, device)
 
 
 def predicted_goals(data: TournamentData, model: GoalModel, batch_size: int = BATCH) -> NDArray[np.float32]:

@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import torch
@@ -18,7 +19,6 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from echelon.hrl_xf.layers.files import Layer, load_layer
-from echelon.hrl_xf.layers.l2_gradient import PIECES, RATIO_STEP, RATIO_UNITS, SQRT_FROM, GoalNetwork, QTransform, fits
 from echelon.hrl_xf.layers.play_arrays import Array, Linear, MadeOnce, relu
 from echelon.hrl_xf.state.day_batch import DayBatch
 from echelon.hrl_xf.state.features import P_MAX, DayFeatures, StateBuilder
@@ -27,6 +27,15 @@ from echelon.runtime.arrays import Bools
 from echelon.runtime.devices import device_of_layer, on_device
 
 STATIC, CHANNELS, ROLES = 12, 10, 2
+QTransform = Literal["none", "log1p", "sqrt"]
+PIECES = 5.0
+"""One unit of the quantity head: goals of tens of pieces are then a few units."""
+RATIO_STEP = 0.1
+"""One unit of the price head is 10 % of spot: the width of the issues' price range."""
+RATIO_UNITS = 20.0
+"""At most so many of them up or down."""
+SQRT_FROM = 1e-6
+"""The slope of sqrt has no bound at 0."""
 
 
 @dataclass(frozen=True)
@@ -81,36 +90,16 @@ class HorizonManagerPPO(Layer):
 
     def forward(self, x_static: Tensor, X_temporal: Tensor, x_role: Tensor, spot: Tensor | None = None) -> GoalOutput:
         """(N, 12), (N, H+1, 10), (N, 2), spot prices in and out (N, 2; read from x_static if not given)."""
-        means, x = self._means(x_static, X_temporal, x_role)
-        spot = x_static[:, 6:8] * P_MAX if spot is None else spot
-        return GoalOutput(_goal(means, spot), self.log_std(x), self.value(x).squeeze(-1))
-
-    def _means(self, x_static: Tensor, X_temporal: Tensor, x_role: Tensor) -> tuple[Tensor, Tensor]:
-        """What the mean head says, and what the heads look at.  # (N, 16), (N, hidden)"""
         days = functional.relu(self.conv1(_windows(X_temporal, self.stride)))
         days = functional.relu(self.conv2(_windows(days, self.stride)))  # (N, days, C)
-        static, near = self._today(x_static, X_temporal)
-        parts = [days.amax(1), functional.relu(self.static(static)), functional.relu(self.near(near))]
+        today, near = x_static, X_temporal[:, : min(4, self.horizon + 1)]
+        if self.in_days:
+            today, near = _in_days(today, near)
+        parts = [days.amax(1), functional.relu(self.static(today)), functional.relu(self.near(near.flatten(1)))]
         x = functional.relu(self.trunk(torch.cat([*parts, functional.relu(self.role(x_role))], -1)))
         x = functional.relu(self.trunk2(x))
-        return self.mean(x), x
-
-    def means(self, x_static: Tensor, X_temporal: Tensor, x_role: Tensor) -> Tensor:
-        """What the mean head says, for training: faster than `forward`, without gradients of inputs.  # (N, 16)"""
-        if not fits(X_temporal.shape[1], self.stride):
-            return self._means(x_static, X_temporal, x_role)[0]
-        layers = self.conv1, self.conv2, self.static, self.near, self.role, self.trunk, self.trunk2, self.mean
-        weights = [parameter for layer in layers for parameter in (layer.weight, layer.bias)]
-        inputs = X_temporal, *self._today(x_static, X_temporal), x_role
-        means: Tensor = GoalNetwork.apply(*inputs, *weights)  # type: ignore[no-untyped-call]
-        return means
-
-    def _today(self, x_static: Tensor, X_temporal: Tensor) -> tuple[Tensor, Tensor]:
-        """The day, and the next days one by one.  # (N, 12), (N, 40)"""
-        near = X_temporal[:, : min(4, self.horizon + 1)]
-        if self.in_days:
-            x_static, near = _in_days(x_static, near)
-        return x_static, near.flatten(1)
+        spot = x_static[:, 6:8] * P_MAX if spot is None else spot
+        return GoalOutput(_goal(self.mean(x), spot), self.log_std(x), self.value(x).squeeze(-1))
 
     def predict_goals(
         self,

@@ -17,12 +17,11 @@ from torch.nn import functional
 from echelon.hrl_xf.layers.play_arrays import Array, LayerNorm, Linear, array_of, log_softmax, relu
 from echelon.runtime.arrays import Ints
 
-TOKEN = 4
-"""quantity, price as ratio of the issue's range, days ahead, 1 if mine"""
 _INPUTS = 7
 
 
-def _token_inputs(tokens: Tensor) -> Tensor:  # (..., 4) -> (..., 7)
+def _token_inputs(tokens: Tensor) -> Tensor:
+    """A token is quantity, price as ratio of the issue's range, days ahead, 1 if mine.  # (..., 4) -> (..., 7)"""
     quantity, ratio, ahead, mine = tokens.unbind(-1)
     return torch.stack(
         [

@@ -11,8 +11,7 @@ import torch
 from torch import Tensor
 
 from echelon.hrl_xf.layers.files import Layer
-from echelon.hrl_xf.layers.l2_gradient import MaskedGoalLoss, QTransform
-from echelon.hrl_xf.layers.l2_manager import HorizonManagerPPO
+from echelon.hrl_xf.layers.l2_manager import HorizonManagerPPO, QTransform, goal_loss
 from echelon.hrl_xf.layers.l3_executor import TemporalDecisionTransformer
 from echelon.hrl_xf.layers.l4_coordinator import GlobalCoordinator, distill_loss
 from echelon.hrl_xf.learning.advantages import Advantages, Outcomes
@@ -28,18 +27,18 @@ def _sum(values: Tensor, where: Tensor) -> tuple[float, float]:
 
 
 def l2_loss(q_transform: QTransform = "none", q_weight: float = 1.0) -> Loss:
-    """Behaviour cloning of goals: `goal_loss` with its gradient written by hand."""
-    if not (math.isfinite(q_weight) and q_weight > 0):
-        raise ValueError(f"q_weight={q_weight} must be positive")
+    """Behaviour cloning of goals: `goal_loss`, and the mean errors in pieces and currency."""
 
     def loss(layer: Layer, b: L2Rows) -> tuple[Tensor, Sums]:
         assert isinstance(layer, HorizonManagerPPO)
-        means = layer.means(b.x_static, b.X_temporal, b.x_role)
-        args = means, b.spot, b.goal, b.mask, q_transform, q_weight
-        minimised, figures = MaskedGoalLoss.apply(*args)  # type: ignore[no-untyped-call]
+        goal = layer(b.x_static, b.X_temporal, b.x_role, b.spot).goal
+        found = goal_loss(goal, b.goal, b.mask, q_transform, q_weight)
+        error = (goal - b.goal).abs() * b.mask
+        sums = [x.view(-1, 8, 2).sum((0, 1)) for x in (error, b.mask)]  # of quantities, of prices
+        figures = torch.cat([torch.stack([found.total, found.quantity, found.price]), *sums]).detach()
         total, quantity, price, error_q, error_p, n_q, n_p = figures.cpu().tolist()  # one wait for all of them
         n = n_q + n_p
-        return minimised, {
+        return found.total, {
             "loss": (total * n, n),
             "loss_q": (quantity * n, n),
             "loss_p": (price * n, n),

@@ -24,8 +24,7 @@ import numpy as np
 from echelon.hrl_xf.dataset.datasets import L4Dataset, MacroDataset, MicroDataset, Rows, macro_of
 from echelon.hrl_xf.layers.day_critic import DayCritic, load_critic
 from echelon.hrl_xf.layers.files import Layer, layer_path, save_layer
-from echelon.hrl_xf.layers.l2_gradient import QTransform
-from echelon.hrl_xf.layers.l2_manager import HorizonManagerPPO
+from echelon.hrl_xf.layers.l2_manager import HorizonManagerPPO, QTransform
 from echelon.hrl_xf.layers.l3_executor import TemporalDecisionTransformer
 from echelon.hrl_xf.layers.l4_coordinator import GlobalCoordinator
 from echelon.hrl_xf.learning.advantages import Advantages, outcomes_of

@@ -19,19 +19,14 @@ from torch import Tensor
 from echelon.hrl_xf.dataset.datasets import L4Dataset, MacroDataset, MicroDataset
 from echelon.hrl_xf.dataset.samples import MicroBatch
 from echelon.hrl_xf.dataset.tournament import TournamentData
-from echelon.hrl_xf.layers.l2_manager import CHANNELS
 from echelon.hrl_xf.layers.l3_situation import P_SIZE, Q_SIZE, Array, L3Inputs, Mode, Situation
 from echelon.hrl_xf.state.schema import REJECT
-from echelon.runtime import seeding
 from echelon.runtime.arrays import Bools, Ints
 
 IN_MEMORY = 2_000_000
 CHUNK = 16_384
 _WINDOW = 32
 """Batches within which threads are sorted by length: little padding, and still a random order."""
-
-_TOGETHER = 32
-"""Days of L2 that are loaded together."""
 
 T = TypeVar("T")
 
@@ -52,12 +47,9 @@ def join(values: Sequence[T]) -> T:
     return type(first)(*(join([getattr(v, name) for v in values]) for name in names))
 
 
-def shuffled(n: int, batch_size: int, rng: np.random.Generator, together: int = 1) -> list[Ints]:
-    """All rows in a random order, cut into batches; `together` neighbours stay together, from a random first row on."""
-    begin = -int(rng.integers(together))
-    runs = rng.permutation(-((begin - n) // together)) * together + begin  # where each begins
-    order = (runs[:, None] + np.arange(together)).ravel()
-    order = order[(order >= 0) & (order < n)]
+def shuffled(n: int, batch_size: int, rng: np.random.Generator) -> list[Ints]:
+    """All rows in a random order, cut into batches."""
+    order = rng.permutation(n)
     return [order[i : i + batch_size] for i in range(0, n, batch_size)]
 
 
@@ -78,54 +70,27 @@ class L2Rows:
 
 
 class L2Source:
-    """Days for L2. All columns of a day are held side by side: one gather a batch, whose columns are views of it.
-
-    They are held in a random order, and a batch takes `_TOGETHER` neighbours at a time: memory is read faster in longer
-    pieces, and which days are neighbours is chance. A batch is good until the next one is loaded: batches of one size
-    are put into the same place, because memory that is new each time costs more than the numbers in it.
-    """
+    """Days for L2."""
 
     def __init__(self, data: MacroDataset) -> None:
         self._data = data
-        self._held: Tensor | None = None
-        self._buffers: dict[int, Tensor] = {}
+        self._rows: L2Rows | None = None
         if 0 < len(data) <= IN_MEMORY:
-            self._row = seeding.rng(0, "L2 rows").permutation(len(data))  # by place
-            self._place = np.argsort(self._row)  # by row
-            parts = [self._columns(self._row[at]) for at in in_order(len(data), CHUNK)]
-            self._widths = [column.shape[1] for column in parts[0]]
-            self._held = torch.cat([torch.cat(columns, 1) for columns in parts])  # (N, sum of widths)
+            self._rows = join([self._make(at) for at in in_order(len(data), CHUNK)])
 
     def __len__(self) -> int:
         return len(self._data)
 
-    def _columns(self, at: Ints) -> list[Tensor]:
+    def _make(self, at: Ints) -> L2Rows:
         b = self._data.batch(at)
         columns = (b.x_static, b.X_temporal, b.x_role, b.spot, b.goal, b.goal_mask)
-        return [torch.as_tensor(column, dtype=torch.float32).flatten(1) for column in columns]
-
-    def _buffer(self, size: int) -> Tensor:
-        assert self._held is not None
-        if size not in self._buffers:
-            self._buffers[size] = self._held.new_empty(size, self._held.shape[1])
-        return self._buffers[size]
+        return L2Rows(*(torch.as_tensor(column, dtype=torch.float32) for column in columns))
 
     def load(self, at: Ints) -> L2Rows:
-        if self._held is None:
-            columns: Sequence[Tensor] = self._columns(at)
-        else:
-            found = self._buffer(len(at))  # below, "raise" would copy once more
-            np.take(self._held.numpy(), self._place[at], axis=0, out=found.numpy(), mode="clip")
-            columns = found.split_with_sizes(self._widths, 1)
-        x_static, temporal, x_role, spot, goal, mask = columns
-        return L2Rows(x_static, temporal.view(len(at), -1, CHANNELS), x_role, spot, goal, mask)
+        return self._make(at) if self._rows is None else take(self._rows, torch.as_tensor(at))
 
     def epoch(self, batch_size: int, rng: np.random.Generator | None) -> list[Ints]:
-        if rng is None:
-            return in_order(len(self), batch_size)
-        if self._held is None:
-            return shuffled(len(self), batch_size, rng)
-        return [self._row[at] for at in shuffled(len(self), batch_size, rng, _TOGETHER)]
+        return in_order(len(self), batch_size) if rng is None else shuffled(len(self), batch_size, rng)
 
 
 @dataclass(frozen=True)

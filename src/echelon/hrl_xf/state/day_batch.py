@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from echelon.hrl_xf.state.schema import Commitments, DayState, Issues, Offer, OffersSnapshot, Role
+from echelon.hrl_xf.state.schema import DayState, Issues, Offer, OffersSnapshot, Role
 from echelon.runtime.arrays import Bools, Floats, Ints
 
 FEATURE_VERSION = 2
@@ -227,15 +227,6 @@ class Ledger:
     def empty(cls, days: DayBatch) -> Ledger:
         zeros = np.zeros_like(days.Q_in)
         return cls(days.current_step.astype(np.int64), zeros, zeros, zeros, zeros)
-
-    @classmethod
-    def between(cls, step: int, dawn: Commitments, now: Commitments, horizon: int = 40) -> Ledger:
-        """The ledger of a live agent: commitments now less those at dawn."""
-        names = ("Q_in", "Q_out", "Payables", "Receivables")
-        signed = np.zeros((4, 1, horizon + 1))
-        for table, name in zip(signed, names, strict=True):
-            table[0, : len(dawn.Q_in)] = np.subtract(getattr(now, name), getattr(dawn, name))
-        return cls(np.array([step]), *signed)
 
     @classmethod
     def from_deals(cls, days: DayBatch, deals: Sequence[Sequence[tuple[Role, Offer]]]) -> Ledger:

@@ -105,11 +105,6 @@ class L1Output:
         """The safe quantity of the thread's own side.  # (N, H+1)"""
         return np.where(self.seller[:, None], self.Q_safe_sell, self.Q_safe)
 
-    @property
-    def any_open(self) -> Bools:
-        found: Bools = np.any(self.time_mask == 0, axis=1)
-        return found
-
     def take(self, rows: Ints) -> L1Output:
         return L1Output(*(getattr(self, f.name)[rows] for f in fields(self)))
 
@@ -210,7 +205,6 @@ class L1SafetyLayer:
     """Limits, baseline, answers and clipping with one set of parameters."""
 
     baseline = staticmethod(compute_l1_baseline)
-    _compute_baseline = baseline
 
     def __init__(self, horizon: int = 40, reserve: float = 0.1, min_quantity: int = 1) -> None:
         if horizon < 0 or not reserve >= 0 or min_quantity < 1:

@@ -7,7 +7,7 @@ An offer is the outcome of the negotiation itself: (quantity, delivery day, unit
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta, Struct
@@ -318,8 +318,3 @@ def decode_log(raw: bytes) -> AgentLog:
         return _decoder.decode(raw)
     except msgspec.DecodeError as error:
         raise LogError(f"not a valid tracker log: {error}") from error
-
-
-def to_builtins(record: Any) -> Any:
-    """A struct as plain dicts and lists, as it stands in the JSON."""
-    return msgspec.to_builtins(record)
