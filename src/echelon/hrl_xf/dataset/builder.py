@@ -106,7 +106,7 @@ def _put_days(tables: Tables, logs: Sequence[LogColumns], states: list[Any], day
 
 
 def _goals(days: DayBatch, ledgers: Ledger, first_ledger: Ints, decided: Decided) -> NDArray[np.float32]:
-    """The v2 labels, from the same offers that `goals.day_records` reads."""
+    """The v2 labels of all days of a log."""
     at_dusk = ledgers.take(np.append(first_ledger[1:], len(ledgers.step)) - 1)
     own_will = decided.asked != FRAMEWORK
     heard = decided.take(np.flatnonzero(own_will & (decided.on_table == 1)))
