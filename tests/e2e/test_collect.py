@@ -85,7 +85,7 @@ def test_the_run_is_registered_and_listed(reference: Path) -> None:
     assert "PenguinAgent" in listed.stdout
 
 
-@pytest.mark.parametrize("executor", ["loky:2", "dask"])
+@pytest.mark.parametrize("executor", ["loky:2", pytest.param("dask", marks=pytest.mark.slow)])
 def test_the_same_seed_gives_the_same_logs_in_parallel(reference: Path, tmp_path: Path, executor: str) -> None:
     done = echelon("collect", *MORE, "--foreground", "--output-dir", "c", "--parallelism", executor, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
@@ -122,6 +122,7 @@ def test_a_killed_worker_costs_nothing(reference: Path, tmp_path: Path) -> None:
     assert logs(tmp_path / "c") == logs(reference)
 
 
+@pytest.mark.slow
 def test_worlds_that_take_too_long_are_recorded_and_played_later(reference: Path, tmp_path: Path) -> None:
     arguments = ["collect", *SMALL, "--foreground", "--output-dir", "c", "--parallelism", "serial"]
     late = echelon(*arguments, "--world-timeout", "0.05", cwd=tmp_path)

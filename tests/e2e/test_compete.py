@@ -76,6 +76,7 @@ def test_everything_that_is_promised_is_there(reference: Path) -> None:
         assert by_level == Counter(levels.values()), "each world counts in the table of the level it was played on"
 
 
+@pytest.mark.slow
 def test_parallel_equals_serial(reference: Path, tmp_path: Path) -> None:
     done = echelon(*SMALL, "--parallelism", "loky:2", cwd=tmp_path)
     assert done.returncode == 0, done.stderr

@@ -24,7 +24,7 @@ def echelon(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=300)
 
 
-@pytest.mark.parametrize("parallelism", ["serial", "loky:1"])
+@pytest.mark.parametrize("parallelism", [pytest.param("serial", marks=pytest.mark.slow), "loky:1"])
 def test_a_file_here_is_an_agent(parallelism: str, tmp_path: Path) -> None:
     (tmp_path / "myagent.py").write_text(AGENT)
     done = echelon(*COMPETE, "--parallelism", parallelism, cwd=tmp_path)

@@ -56,6 +56,7 @@ def test_with_the_other_reading_it_lives_for_itself(tmp_path: Path) -> None:
     assert reward[-3:].mean() < reward[0]
 
 
+@pytest.mark.slow
 def test_the_default_intrinsic_reward_does_not_pay_agents_to_die(tmp_path: Path) -> None:
     length = learnt(tmp_path / "default", "temptation", "Training/Episode_Length")
     assert length[-3:].mean() > 0.9 * length[:3].mean()

@@ -375,6 +375,7 @@ def test_a_day_that_begins_unannounced_is_played() -> None:
     assert signed_by_ours(world)
 
 
+@pytest.mark.slow
 def test_bankrupt_partners_and_four_levels() -> None:
     with listening() as heard:
         world = play(["RandomStdAgent", L1_AGENT, "SyncRandomStdAgent"], n_steps=20, levels=4, seed=2)

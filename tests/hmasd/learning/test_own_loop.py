@@ -41,7 +41,9 @@ def loop(agent: HMASDAgent, envs: list[Any], rounds: int) -> list[float]:
     return means
 
 
-@pytest.mark.parametrize(("name", "at_least"), [("sacrifice", 0.95), ("lone_cut", 0.6)])
+@pytest.mark.parametrize(
+    ("name", "at_least"), [("sacrifice", 0.95), pytest.param("lone_cut", 0.6, marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize("algorithm", ["mappo", "hmasd"])
 def test_the_guides_loop_learns_a_toy(algorithm: str, name: str, at_least: float, tmp_path: Path) -> None:
     envs = [getattr(learnable, name)() for _ in range(8)]
