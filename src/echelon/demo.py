@@ -35,8 +35,8 @@ class Scale:
 
     configs: int
     """world configurations to learn from"""
-    experts: int
-    """of 2025 and of 2024 each"""
+    experts: tuple[int, int, int]
+    """of 2026, 2025 and 2024"""
     steps: int
     """days in a world"""
     epochs: tuple[int, int, int]
@@ -50,11 +50,11 @@ class Scale:
 
 
 FULL = Scale(
-    configs=12, experts=2, steps=50, epochs=(40, 20, 10), worlds=30, field="top-2025:2,top-2024:2",
-    minutes=("about 3 minutes", "seconds", "about a minute", "about 5 minutes", "seconds"),
+    configs=8, experts=(2, 1, 1), steps=50, epochs=(40, 12, 6), worlds=20, field="SBD,Rohn,AS0,PenguinAgent",
+    minutes=("about 2 minutes", "seconds", "about a minute", "about 2 minutes", "seconds"),
 )  # fmt: skip
 QUICK = Scale(
-    configs=3, experts=1, steps=6, epochs=(2, 1, 1), worlds=2, field="PenguinAgent,SyncRandomStdAgent",
+    configs=3, experts=(0, 1, 1), steps=6, epochs=(2, 1, 1), worlds=2, field="PenguinAgent,SyncRandomStdAgent",
     minutes=("seconds",) * 5,
 )  # fmt: skip
 
@@ -80,9 +80,10 @@ class Demo:
     # -- the steps --
 
     def collect(self) -> int:
+        of_2026, of_2025, of_2024 = self.scale.experts
         return collect.run(
             CollectOptions(
-                configs=self.scale.configs, runs=1, max_top_2025=self.scale.experts, max_top_2024=self.scale.experts,
+                configs=self.scale.configs, runs=1, max_top_2026=of_2026, max_top_2025=of_2025, max_top_2024=of_2024,
                 steps=self.steps, output_dir=self.folder("collection"), parallelism=self.options.parallelism,
                 resumable=True, foreground=True, auto_collect=False,
             )
@@ -120,7 +121,7 @@ class Demo:
 
 
 STEPS: tuple[tuple[str, Callable[[Demo], int]], ...] = (
-    ("real SCML worlds, played by champions of 2024 and 2025, every decision recorded", Demo.collect),
+    ("real SCML worlds, played by champions of 2024 to 2026, every decision recorded", Demo.collect),
     (f"what {EXPERT}, champion of 2024, saw and decided in them, as training data", Demo.dataset),
     ("three layers learn from it: L2 the day's goal, L3 the round's action, L4 who comes first", Demo.train),
     (f"the agent plays with them against {EXPERT} and a random agent, all in the same seats", Demo.compete),
@@ -133,7 +134,7 @@ def run(options: DemoOptions) -> int:
     demo = Demo(options, QUICK if options.quick else FULL)
     started, worst = time.monotonic(), 0
     log.info(
-        "Five steps%s; stop at any time, the same command goes on.", "" if options.quick else ", about ten minutes"
+        "Five steps%s; stop at any time, the same command goes on.", "" if options.quick else ", about five minutes"
     )
     for number, (what, do) in enumerate(STEPS, start=1):
         log.info("")
