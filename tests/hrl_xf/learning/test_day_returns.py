@@ -57,7 +57,7 @@ def test_a_day_without_a_closing_is_an_error_that_names_it(tmp_path: Path) -> No
     log = log_of(PENGUIN_FIRST)
     kept = [e for e in log.entries if not (isinstance(e, DayClosedEntry) and e.day == 4)]
     data = data_of(tmp_path, [msgspec.structs.replace(log, entries=kept)])
-    with pytest.raises(ValueError, match=r"agent_.*: day 4 was not closed.*collect it anew"):
+    with pytest.raises(ValueError, match=r"agent_.*: day 4 was not closed.*collect it again"):
         returns_to_go(data)
 
 

@@ -47,7 +47,7 @@ MAY_CHANGE = (
     "eval_greedy",
     "checkpoint_every",
 )
-"""Options that change nothing that is learnt: another value goes on with the run."""
+"""Options that change nothing that is learnt: a run may be resumed with another value."""
 
 
 class Run:

@@ -25,7 +25,7 @@ from echelon.runtime.seeding import seed_everything, task_seed
 
 Config = dict[str, Any]
 LEAGUE_COMPETITORS, FACTORIES_PER_LEVEL = 4, 4
-"""A league world holds 2 to 4 competitors and at least so many factories on each level (anac2024_std)."""
+"""A league world holds 2 to 4 competitors and at least 4 factories per level (anac2024_std)."""
 _ADDED_LATER = ("labels", "params", "min_factories_per_level", "fill_ups")
 """Parts of a plan that count in its fingerprint only where they are used: older collections do not have them."""
 

@@ -37,7 +37,7 @@ def day_rewards(data: TournamentData) -> Floats:
         record = data.records[int(data.log_of_day(at)[0])]
         raise ValueError(
             f"{record.file.path}: day {int(take('day.current_step', at)[0])} was not closed, so its profit is not "
-            "known; remove the log, or collect it anew"
+            "known; remove the log, or collect it again"
         )
     found = np.full(data.tables.store.rows("day"), np.nan)
     found[days] = profit / take("log.initial_balance", take("day.log", days))
