@@ -53,6 +53,14 @@ def test_the_learning_rate_follows_progress() -> None:
     assert [slowing.learning_rate(steps) for steps in (0, 500, 1000, 5000)] == pytest.approx([1e-3, 6e-4, 2e-4, 2e-4])
 
 
+def test_how_segments_are_discounted_is_an_option_of_the_high_level_only() -> None:
+    once = small(coordinator_discount="per_decision")
+    assert (once.coordinator_ppo().discount, once.discoverer_ppo().discount) == ("per_decision", "per_step")
+    assert SMALL.coordinator_ppo().discount == "per_step"
+    with pytest.raises(ValueError, match="discount='never' must be 'per_step' or 'per_decision'"):
+        small(coordinator_discount="never")
+
+
 def test_environment_options_are_values() -> None:
     config = small(env_options=("max_steps=9", "user_distribution=cluster", "sensing_range=null", "flag=true"))
     expected = {"max_steps": 9, "user_distribution": "cluster", "sensing_range": None, "flag": True}

@@ -184,6 +184,21 @@ def test_a_critic_in_normalised_units_gives_results_in_units_of_reward() -> None
     assert target.item() == 13.5
 
 
+def test_a_decision_of_any_length_can_be_discounted_once() -> None:
+    """gamma = lambda = .5, spans 3 and 2. Each step: .125 and .25; each decision: .5 both.
+
+    t=1: 4 + .25*8 - 2 = 4, or 4 + .5*8 - 2 = 6
+    t=0: 1 + .125*2 - 1 + .125*.5*4 = .5, or 1 + .5*2 - 1 + .5*.5*6 = 2.5
+    """
+    never = np.zeros((2, 1, 1), bool)
+    batch = random_batch(
+        2, 1, 1, reward=_column(1, 4)[:, None], value=_column(1, 2)[:, None], next_value=_column(2, 8)[:, None],
+        terminated=never, done=never, span=np.array([[3], [2]]),
+    )  # fmt: skip
+    assert batch_gae(batch, 0.5, 0.5)[0].ravel().tolist() == [0.5, 4.0]
+    assert batch_gae(batch, 0.5, 0.5, discount="per_decision")[0].ravel().tolist() == [2.5, 6.0]
+
+
 def test_wrong_input_is_refused() -> None:
     x = _random(0, (3, 2, 1))
     with pytest.raises(ValueError, match="must have one shape"):

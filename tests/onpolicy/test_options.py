@@ -26,6 +26,7 @@ from echelon.onpolicy.options import PPOOptions
         ("entropy_coef", -0.1),
         ("advantage_std_floor", 0.0),
         ("unit_reduction", "max"),
+        ("discount", "per_world"),
     ],
 )
 def test_values_without_meaning_are_refused_by_name(name: str, value: Any) -> None:

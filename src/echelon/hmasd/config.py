@@ -7,10 +7,10 @@ holds; a *round* is what is collected between two updates; 1 sample is 1 joint e
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
-from echelon.onpolicy.options import PPOOptions
+from echelon.onpolicy.options import Discount, PPOOptions
 
 Algorithm = Literal["hmasd", "mappo"]
 
@@ -107,6 +107,9 @@ class HMASDConfig:
     """PPO's bound of the ratio"""
     gamma: float = 0.99
     """discount of one environment step"""
+    coordinator_discount: Discount = "per_step"
+    """per_step: a choice of skills that lasts j steps is discounted by gamma ** j; per_decision: by gamma, however long
+    it lasts, as code built on MAPPO does"""
     gae_lambda: float = 0.95
     """trace decay of one decision"""
     value_coef: float = 1.0
@@ -177,7 +180,7 @@ class HMASDConfig:
 
     def coordinator_ppo(self) -> PPOOptions:
         """PPO of the high level."""
-        return self._ppo(self.lambda_h, self.advantage_std_floor)
+        return replace(self._ppo(self.lambda_h, self.advantage_std_floor), discount=self.coordinator_discount)
 
     def discoverer_ppo(self) -> PPOOptions:
         """PPO of the low level."""

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from echelon.onpolicy.batch import RolloutBatch
+from echelon.onpolicy.options import Discount
 
 Array = NDArray[Any]
 
@@ -65,19 +66,25 @@ def gae(
 
 
 def batch_gae(
-    batch: RolloutBatch, gamma: float, lam: float, mean: float = 0.0, std: float = 1.0
+    batch: RolloutBatch,
+    gamma: float,
+    lam: float,
+    mean: float = 0.0,
+    std: float = 1.0,
+    discount: Discount = "per_step",
 ) -> tuple[Array, Array]:
     """`gae` of a batch whose critic predicts (return - mean) / std; rewards and results are in units of reward.
 
     Slots where a unit does not earn (its return is over, or padding) count as the end of everything: their results are
-    0 and nothing stored in them reaches a neighbour.
+    0 and nothing stored in them reaches a neighbour. With `discount` per_decision g_t is gamma, whatever the span.
     """
     earning = batch.earning  # (T, B, U)
     value = np.where(earning, batch.value.astype(np.float64) * std + mean, 0.0)
     next_value = np.where(earning, batch.next_value.astype(np.float64) * std + mean, 0.0)
     reward = np.where(earning, batch.reward, 0.0)
     terminated, done = batch.terminated | ~earning, batch.done | ~earning
-    return gae(reward, value, next_value, terminated, done, batch.span, gamma, lam)
+    span = batch.span if discount == "per_step" else np.ones_like(batch.span)
+    return gae(reward, value, next_value, terminated, done, span, gamma, lam)
 
 
 def _like(flags: Array, reward: Array, name: str) -> Array:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+Discount = Literal["per_step", "per_decision"]
+
 
 @dataclass(frozen=True)
 class PPOOptions:
@@ -12,6 +14,8 @@ class PPOOptions:
 
     gamma: float = 0.99
     """Discount of one environment step; a decision that lasts `span` steps is discounted by gamma ** span."""
+    discount: Discount = "per_step"
+    """`per_decision`: every decision is discounted by gamma once, however long it lasts."""
     gae_lambda: float = 0.95
     """Trace decay of one decision: 1 is Monte Carlo, 0 is one-step bootstrapping."""
     epochs: int = 15
@@ -72,5 +76,7 @@ class PPOOptions:
                 )
         if self.value_beta == 1.0:
             raise ValueError("value_beta=1 would never take in a single return; use a value below 1, such as 0.99999")
+        if self.discount not in ("per_step", "per_decision"):
+            raise ValueError(f"discount={self.discount!r} must be 'per_step' or 'per_decision'")
         if self.unit_reduction not in ("mean", "sum"):
             raise ValueError(f"unit_reduction={self.unit_reduction!r} must be 'mean' or 'sum'")

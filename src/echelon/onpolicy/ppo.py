@@ -145,7 +145,7 @@ class PPOLearner:
     def advantages(self, batch: RolloutBatch) -> tuple[Array, Array]:
         """Advantages and value targets in units of reward, (T, B, U); 0 where nobody acts."""
         mean, std = (self.normalizer.mean, self.normalizer.std) if self.options.normalize_value else (0.0, 1.0)
-        return batch_gae(batch, self.options.gamma, self.options.gae_lambda, mean, std)
+        return batch_gae(batch, self.options.gamma, self.options.gae_lambda, mean, std, self.options.discount)
 
     def in_reward_units(self, value: Array) -> Array:
         """Outputs of the critic in units of reward."""
