@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from echelon.hrl_xf.arena.plan import ArenaPlan, configuration, parse_field
-from echelon.hrl_xf.arena.world import build, play
+from echelon.hrl_xf.arena.world import play, start
 from echelon.hrl_xf.competitors.roster import FILL_UPS, FINALISTS
 from echelon.hrl_xf.competitors.specs import parse_agent
 
@@ -69,7 +69,7 @@ def what_is_given(world: Any) -> dict[str, Any]:
 def test_only_the_focal_seats_differ_between_competitors() -> None:
     made = configuration(PLAN, 0)
     names = ("PenguinAgent", "RandomStdAgent", f"{__name__}:DrawsAsItIsMade")
-    worlds = [build(made, parse_agent(name)) for name in names]
+    worlds = [start(made, parse_agent(name)) for name in names]
     given = [what_is_given(world) for world in worlds]
     assert given[0]["exogenous"], "there is something to compare"
     assert given[0] == given[1] == given[2]
@@ -81,14 +81,14 @@ def test_only_the_focal_seats_differ_between_competitors() -> None:
 
 def test_arguments_reach_the_constructor_of_every_focal_seat_and_no_other() -> None:
     made = configuration(PLAN, 0)
-    world = build(made, parse_agent(f"mine={__name__}:DrawsAsItIsMade:greed=0.5"))
+    world = start(made, parse_agent(f"mine={__name__}:DrawsAsItIsMade:greed=0.5"))
     agents = [adapter.adapted_object for adapter in world.non_system_agents]
     assert [agents[seat].greed for seat in made.focal] == [0.5] * len(made.focal)
     assert not any("greed" in vars(agent) for seat, agent in enumerate(agents) if seat not in made.focal)
 
 
 def test_costs_follow_the_profiles() -> None:
-    world = build(configuration(replace(PLAN, steps=60), 0), parse_agent("RandomStdAgent"))
+    world = start(configuration(replace(PLAN, steps=60), 0), parse_agent("RandomStdAgent"))
     for agent in world.non_system_agents:
         profile, drawn = world.agent_profiles[agent.id], world.agent_storage_cost[agent.id]
         assert len(drawn) == 60

@@ -10,7 +10,7 @@ from scml.oneshot.common import SYSTEM_BUYER_ID
 
 from echelon.hrl_xf.arena.plan import ArenaPlan, configuration, parse_field
 from echelon.hrl_xf.arena.seat import SeatRecord, seat_record
-from echelon.hrl_xf.arena.world import play_world
+from echelon.hrl_xf.arena.world import start
 from echelon.hrl_xf.competitors.specs import parse_agent
 from echelon.hrl_xf.state.day_batch import Ledger, day_batch
 from echelon.hrl_xf.state.l1_safety import L1SafetyLayer, safe_quantity
@@ -32,7 +32,8 @@ Seat = tuple[SeatRecord, AgentLog, Any, str]
 def seats() -> list[Seat]:
     """SyncRandomStdAgent on every level of a real world: it offers much, and much of it is unsafe."""
     made = configuration(ArenaPlan(parse_field("PenguinAgent,AS0"), "each-level", 8, 1), 0)
-    world = play_world(made, parse_agent("SyncRandomStdAgent"))
+    world = start(made, parse_agent("SyncRandomStdAgent"))
+    world.run()
     found = []
     for number in made.focal:
         adapter = list(world.non_system_agents)[number]

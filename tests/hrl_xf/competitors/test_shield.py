@@ -14,7 +14,7 @@ from scml.std.agents import RandomStdAgent, SyncRandomStdAgent
 
 from echelon.hrl_xf.arena.plan import ArenaPlan, configuration, parse_field
 from echelon.hrl_xf.arena.seat import seat_record
-from echelon.hrl_xf.arena.world import play_world
+from echelon.hrl_xf.arena.world import start
 from echelon.hrl_xf.competitors.roster import agent_class
 from echelon.hrl_xf.competitors.shield import Shield, shielded
 from echelon.hrl_xf.competitors.specs import parse_agent
@@ -119,7 +119,8 @@ MADE = configuration(ArenaPlan(parse_field("PenguinAgent,AS0"), "each-level", 8,
 
 def played(name: str) -> tuple[Any, list[tuple[Any, AgentLog]]]:
     """The world, ended, with the agents in the focal seats and their logs."""
-    world = play_world(MADE, parse_agent(name))
+    world = start(MADE, parse_agent(name))
+    world.run()
     agents = [list(world.non_system_agents)[seat].adapted_object for seat in MADE.focal]
     logs = [a.echelon_recorder.finish(a, world_id="w", config_id="c", seed=0) for a in agents]
     return world, list(zip(agents, logs, strict=True))

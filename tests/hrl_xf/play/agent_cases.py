@@ -51,7 +51,8 @@ def play(
     """A world that has been played by these agents, one a factory, repeated as needed; ours are tracked."""
     types = [agent_class(a) if isinstance(a, str) else a for a in agents]
     world = stock_world(types, seed=seed, n_steps=n_steps, levels=levels, per_level=per_level, cls=cls, **settings)
-    attach(world, {kind.__name__ for kind in types if issubclass(kind, LitaAgentHRL)})
+    adapters = enumerate(world.non_system_agents)
+    attach(world, [seat for seat, adapter in adapters if isinstance(adapter.adapted_object, LitaAgentHRL)])
     seed_everything(seed)
     world.run()
     return world

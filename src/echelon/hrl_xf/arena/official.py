@@ -88,9 +88,8 @@ def plan_of(saved: Mapping[str, Any]) -> TournamentPlan:
         AgentSpec(label, one["module"], one["name"], one["shielded"], one["params"])
         for label, one in saved["competitors"].items()
     ]
-    classes = [spec.load() for spec in specs]
     return TournamentPlan(
-        competitors=tuple(f"{cls.__module__}.{cls.__qualname__}" for cls in classes),
+        competitors=tuple(spec.class_path() for spec in specs),
         configs=saved["worlds"],
         runs=1,
         n_competitors_per_world=min(LEAGUE_COMPETITORS, len(specs)),

@@ -96,9 +96,8 @@ class ArenaConfiguration:
     def config(self, competitor: AgentSpec, name: str) -> Config:
         """What the world's generator needs to build it with the competitor in the focal seats."""
         specs = [competitor if spec is None else spec for spec in self.background]
-        classes = [spec.load() for spec in specs]
-        types = [f"{cls.__module__}.{cls.__qualname__}" for cls in classes]
-        arguments = [{"controller_params": dict(spec.params)} if spec.params else {} for spec in specs]
+        types = [spec.class_path() for spec in specs]
+        arguments = [spec.agent_params for spec in specs]
         params = {**self.params, "name": name, "agent_types": types, "agent_params": arguments}
         return {"world_params": params, "is_default": [spec is not None for spec in self.background]}
 

@@ -16,17 +16,16 @@ from msgspec.structs import replace
 
 from echelon.hrl_xf.arena.plan import ArenaConfiguration, ArenaPlan, configuration
 from echelon.hrl_xf.arena.seat import SeatRecord, seat_record
+from echelon.hrl_xf.collect.world import start_world
 from echelon.hrl_xf.competitors.agent_code import PlayedBy, check_played_by
 from echelon.hrl_xf.competitors.fallbacks import CountsFallbacks, fallbacks_of
-from echelon.hrl_xf.competitors.module_state import restore_modules
 from echelon.hrl_xf.competitors.specs import AgentSpec
 from echelon.hrl_xf.lean.world import lean_std_world_generator
 from echelon.hrl_xf.play.diary import Diary, write_diary
-from echelon.hrl_xf.recording import tracker
 from echelon.hrl_xf.recording.log_files import LOGS, seat_name, write_log
 from echelon.hrl_xf.state.schema import AgentLog
 from echelon.runtime.files import write_atomic
-from echelon.runtime.seeding import rng, seed_everything
+from echelon.runtime.seeding import rng
 
 FORMAT_VERSION = 3
 WORLDS = "worlds"
@@ -79,16 +78,16 @@ def read_result(path: Path) -> ArenaResult:
     return result
 
 
-def build(made: ArenaConfiguration, competitor: AgentSpec) -> Any:
-    """The world, not begun, with the competitor in the focal seats, who records itself."""
-    specs = [competitor, *(spec for spec in made.background if spec is not None)]
-    restore_modules(spec.base for spec in specs if not spec.module.startswith("echelon."))
-    seed_everything(made.seed)
-    world = lean_std_world_generator(**made.config(competitor, f"arena-{made.index:05d}"))
-    _draw_costs(world, made.seed)
-    others = {agent.id for seat, agent in enumerate(world.non_system_agents) if seat not in made.focal}
-    tracker.attach(world, skip=others)
-    return world
+def start(made: ArenaConfiguration, competitor: AgentSpec) -> Any:
+    """The world, ready to run, with the competitor in the focal seats, who records itself."""
+    config = made.config(competitor, f"arena-{made.index:05d}")
+
+    def build() -> Any:
+        world = lean_std_world_generator(**config)
+        _draw_costs(world, made.seed)
+        return world
+
+    return start_world(build, config["world_params"]["agent_types"], made.seed, made.focal)
 
 
 def _draw_costs(world: Any, seed: int) -> None:
@@ -105,27 +104,15 @@ def _draw_costs(world: Any, seed: int) -> None:
             table[aid] = np.abs(draw.standard_normal(world.n_steps) * deviation + mean)
 
 
-def play_world(made: ArenaConfiguration, competitor: AgentSpec) -> Any:
-    """Build and play the world; returns it ended."""
-    world = build(made, competitor)
-    run_world(world, made)
-    return world
-
-
-def run_world(world: Any, made: ArenaConfiguration) -> None:
-    seed_everything(made.seed)
-    world.run()
-
-
 def play(made: ArenaConfiguration, competitor: AgentSpec, keep_in: Path | None = None) -> ArenaResult:
     """Play the configuration with the competitor; the logs of its seats are kept in the arena's folder `keep_in`."""
     started = time.perf_counter()
-    world = build(made, competitor)
+    world = start(made, competitor)
     adapters = list(world.non_system_agents)
     agents = [adapters[seat].adapted_object for seat in made.focal]
     ours = all(isinstance(agent, CountsFallbacks) for agent in agents)
     diaries = [_keep_diary(agent) for agent in agents] if ours and keep_in is not None else []
-    run_world(world, made)
+    world.run()
     logs = [
         agent.echelon_recorder.finish(agent, world_id=world.name, config_id=made.digest, seed=made.seed)
         for agent in agents

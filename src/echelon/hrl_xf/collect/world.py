@@ -1,4 +1,4 @@
-"""One planned world: build it, let its agents record themselves, play it, and put the results on disk.
+"""One planned world: start it, play it, and put the results on disk; and the one way in which any world is started.
 
 `play_and_save` runs in a worker. It writes the logs first and the result last, each beside and then renamed, so a
 world either has a whole result or counts as not played.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -61,24 +61,18 @@ class WorldResult(msgspec.Struct, frozen=True, kw_only=True):
     contract_table: list[dict[str, Any]]
 
 
-def play(planned: PlannedWorld, track: tuple[str, ...]) -> Any:
-    """Build and play the world; agents of the named classes are tracked, but scml's own only where they compete.
+def start_world(build: Callable[[], Any], agent_types: Iterable[str], seed: int, recorded: Collection[int]) -> Any:
+    """The world that `build` makes, ready to run, its agents of the seats `recorded` recording themselves.
 
-    Returns the ended world.
+    What is played then depends on the arguments alone, not on what this process has played before. `agent_types` are
+    the full class names of all agents.
     """
-    restore_modules(_module_owners(planned.config["agent_types"]))
-    seed_everything(planned.seed)
-    world = lean_std_world_generator(**planned.config)
-    config = planned.config
-    seats = zip(world.non_system_agents, config["is_default"], config["agent_types"], strict=True)
-    tracker.attach(world, track, skip={agent.id for agent, fills_up, path in seats if fills_up and _of_scml(path)})
-    seed_everything(planned.seed)
-    world.run()
+    restore_modules(_module_owners(agent_types))
+    seed_everything(seed)
+    world = build()
+    tracker.attach(world, recorded)
+    seed_everything(seed)
     return world
-
-
-def _of_scml(path: str) -> bool:
-    return path.startswith("scml.")
 
 
 def _module_owners(agent_types: Iterable[str]) -> Iterator[str]:
@@ -89,6 +83,22 @@ def _module_owners(agent_types: Iterable[str]) -> Iterator[str]:
         elif path.startswith(f"{shield.__name__}."):
             base = shield.base_class(getattr(shield, path.rpartition(".")[2]))
             yield f"{base.__module__}.{base.__qualname__}"
+
+
+def play(planned: PlannedWorld, track: tuple[str, ...]) -> Any:
+    """Build and play the world; agents of the named classes are tracked, but scml's own only where they compete.
+
+    Returns the ended world.
+    """
+    config, types = planned.config, planned.config["agent_types"]
+    seats = [
+        seat
+        for seat, (path, fills_up) in enumerate(zip(types, config["is_default"], strict=True))
+        if path.rpartition(".")[2] in track and not (fills_up and path.startswith("scml."))
+    ]
+    world = start_world(lambda: lean_std_world_generator(**config), types, planned.seed, seats)
+    world.run()
+    return world
 
 
 def logs_of(world: Any, planned: PlannedWorld) -> Iterator[AgentLog]:

@@ -8,6 +8,7 @@ import shutil
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from rich import box
@@ -17,7 +18,7 @@ from rich.table import Table
 from scml.std import SCML2024StdWorld
 
 from echelon.hrl_xf.agent import LitaAgentHRL
-from echelon.hrl_xf.competitors.module_state import restore_modules
+from echelon.hrl_xf.collect.world import start_world
 from echelon.hrl_xf.competitors.specs import parse_agent, parse_list
 from echelon.hrl_xf.lean.world import LeanStdWorld
 from echelon.hrl_xf.options.play import PlayOptions
@@ -25,7 +26,7 @@ from echelon.hrl_xf.play.story import Bottom, Chronicle, DayStory, bottom_line
 from echelon.hrl_xf.play.telling import tell
 from echelon.hrl_xf.recording import tracker
 from echelon.runtime.progress import minutes
-from echelon.runtime.seeding import seed_everything, task_seed
+from echelon.runtime.seeding import task_seed
 
 log = logging.getLogger(__name__)
 
@@ -65,23 +66,22 @@ def played(world: Any, agent: Any) -> Iterator[DayStory]:
 
 
 def build(options: PlayOptions) -> tuple[Any, Any]:
-    """The world, not begun, and our agent in it, who records itself."""
+    """The world, ready to run, and our agent in it, who records itself."""
     arguments = [f"{name}={getattr(options, name)}" for name in ("l2", "l3", "l4")]
     mode = "sample" if options.sample else "greedy"
     ours = parse_agent(f"LitaAgentHRL:{','.join(arguments)},mode={mode},seed={options.seed}")
     rivals = parse_list(options.against, "--against")
     if not rivals:
         raise ValueError("--against names nobody; give e.g. --against PenguinAgent,AS0")
-    restore_modules(spec.base for spec in rivals if not spec.module.startswith("echelon."))
     place = options.agent_level or ("middle" if options.levels > 2 else "last")
     seat = _PLACES.get(place, 1) % options.levels * options.factories
     n = options.levels * options.factories
     specs = [rivals[i % len(rivals)] for i in range(n - 1)]
     specs.insert(seat, ours)
-    seed_everything(task_seed(options.seed, "play world"))
-    config = SCML2024StdWorld.generate(
+    generate = partial(
+        SCML2024StdWorld.generate,
         agent_types=[spec.load() for spec in specs],
-        agent_params=[{"controller_params": dict(spec.params)} if spec.params else {} for spec in specs],
+        agent_params=[spec.agent_params for spec in specs],
         agent_processes=[i // options.factories for i in range(n)],
         n_processes=options.levels,
         n_steps=options.days,
@@ -89,11 +89,14 @@ def build(options: PlayOptions) -> tuple[Any, Any]:
         publish_exogenous_summary=True,
         publish_trading_prices=True,
     )
-    world = LeanStdWorld(**config)
+    world = start_world(
+        lambda: LeanStdWorld(**generate()),
+        [spec.class_path() for spec in specs],
+        task_seed(options.seed, "play world"),
+        recorded=[seat],
+    )
     agent = list(world.non_system_agents)[seat].adapted_object
     assert isinstance(agent, LitaAgentHRL)
-    tracker.attach(world, skip={a.id for a in world.non_system_agents if a.id != agent.id})
-    seed_everything(task_seed(options.seed, "play days"))
     return world, agent
 
 

@@ -16,7 +16,7 @@ from echelon.hrl_xf.arena.contest import plan_of as arena_plan_of
 from echelon.hrl_xf.arena.official import KIND as OFFICIAL
 from echelon.hrl_xf.arena.official import plan_of as official_plan_of
 from echelon.hrl_xf.arena.plan import configuration
-from echelon.hrl_xf.arena.world import play_world as arena_play
+from echelon.hrl_xf.arena.world import start
 from echelon.hrl_xf.collect.collection import unit_name
 from echelon.hrl_xf.collect.plan import PlannedWorld, fingerprint, plan_worlds
 from echelon.hrl_xf.collect.world import play
@@ -65,7 +65,9 @@ def arena_world(run_dir: Path, index: int, label: str | None) -> Any:
     competitor = AgentSpec(label, module, name, saved["shielded"], saved["params"])
     made = configuration(arena_plan_of(read_json(run_dir / "config.json")["options"]), index)
     log.info("playing configuration %d with %s, %d days", index, label, made.params["n_steps"])
-    return arena_play(made, competitor)
+    world = start(made, competitor)
+    world.run()
+    return world
 
 
 def planned_world(run_dir: Path, index: int) -> PlannedWorld:

@@ -83,6 +83,16 @@ class AgentSpec:
 
         return shielded(loaded)
 
+    def class_path(self) -> str:
+        """The full name of the class that plays, shield included; imports what it needs."""
+        cls = self.load()
+        return f"{cls.__module__}.{cls.__qualname__}"
+
+    @property
+    def agent_params(self) -> dict[str, Any]:
+        """The constructor's arguments as a world of scml takes them."""
+        return {"controller_params": dict(self.params)} if self.params else {}
+
     def identity(self) -> dict[str, Any]:
         """What decides how it plays, with a digest of each file its arguments name: one label, one identity."""
         files = {key: Path(value) for key, value in self.params.items() if isinstance(value, str)}

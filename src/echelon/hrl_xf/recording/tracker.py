@@ -240,20 +240,20 @@ def _moved(agent: Any, cls: type[Any]) -> Any:
     return new
 
 
-def attach(world: Any, names: Collection[str] | None = None, skip: Collection[str] = ()) -> int:
-    """Make agents of a world that has not begun record themselves: all, or those of the named classes.
+def attach(world: Any, seats: Collection[int] | None = None) -> int:
+    """Make agents of a world that has not begun record themselves: all, or those of the given seats.
 
     Agents keep their names and all they have: only their class becomes its tracked subclass. An agent whom only the
-    world holds is made anew, since Python is slower with an object whose class was changed; any other stays the same
-    object. `skip` holds ids of agents to leave alone. Returns how many record themselves.
+    world holds becomes a new object, since Python is slower with an object whose class was changed; any other stays
+    the same object. Returns how many record themselves.
     """
     count, market = 0, Market(world)
-    for adapter in world.non_system_agents:
+    for seat, adapter in enumerate(world.non_system_agents):
+        if seats is not None and seat not in seats:
+            continue
         alone = _references(adapter) == _ALONE
         agent = adapter.adapted_object
         cls = type(agent)
-        if adapter.id in skip or not (names is None or cls.__name__ in names):
-            continue
         if not isinstance(agent, TrackedAgent):
             if alone and not getweakrefcount(agent):
                 agent = adapter.adapted_object = _moved(agent, tracked(cls))
