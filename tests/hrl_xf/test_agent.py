@@ -301,7 +301,7 @@ def test_what_is_drawn_differs_by_seat_and_by_world() -> None:
 
         def before_step(self) -> None:
             super().before_step()
-            draws.setdefault((world_seed, self.id), []).append(float(torch.rand((), generator=self._generator)))
+            draws.setdefault((world_seed, self.id), []).append(float(self._generator.random()))
 
     for world_seed in (1, 2):
         play([variant(Drawing, mode="sample"), "PenguinAgent"], n_steps=3, levels=2, seed=world_seed)

@@ -19,7 +19,8 @@ from echelon.hrl_xf.data_pipeline import load_tournament_data
 from echelon.hrl_xf.dataset.datasets import L4Dataset, MicroDataset
 from echelon.hrl_xf.dataset.tournament import TournamentData, open_tournament
 from echelon.hrl_xf.layers.l3_executor import TemporalDecisionTransformer
-from echelon.hrl_xf.layers.l3_situation import P_SIZE, Q_SIZE, Situation, context_of, legal_of
+from echelon.hrl_xf.layers.l3_inputs import legal_of
+from echelon.hrl_xf.layers.l3_situation import P_SIZE, Q_SIZE, Array, Situation, context_of
 from echelon.hrl_xf.layers.protocols import L3Actions
 from echelon.hrl_xf.layers.rules import HeuristicCoordinator, HeuristicManager
 from echelon.hrl_xf.learning.sources import alphas_of, situation_of
@@ -40,10 +41,10 @@ Key = tuple[str, int, int]
 class WatchedL3(TemporalDecisionTransformer):
     """Remembers the histories' states it was given."""
 
-    seen: torch.Tensor
+    seen: Array
 
-    def act(self, state: torch.Tensor, situation: Situation, **options: Any) -> L3Actions:
-        self.seen = state.clone()
+    def act(self, state: Any, situation: Situation, **options: Any) -> L3Actions:
+        self.seen = state.copy()
         return super().act(state, situation, **options)
 
 
@@ -60,7 +61,7 @@ class Call:
     """One call as the layers saw it."""
 
     decided: Decided
-    states: torch.Tensor  # (K, w)
+    states: Array  # (K, w)
     thread_feat: Any  # (K, 24)
     global_feat: Any  # (30,)
     days: Any  # (K,)

@@ -18,7 +18,6 @@ from collections.abc import Callable
 from typing import Any, Literal, TypeVar
 
 import msgspec
-import torch
 from negmas import ResponseType
 from negmas.sao import SAOResponse
 from scml.std import StdSyncAgent
@@ -31,7 +30,7 @@ from echelon.hrl_xf.state.l1_safety import L1SafetyLayer
 from echelon.hrl_xf.state.live import OffersMemory, day_state
 from echelon.hrl_xf.state.reservation import Wish
 from echelon.hrl_xf.state.schema import ACCEPT, REJECT, Offer, Role
-from echelon.runtime.seeding import task_seed
+from echelon.runtime import seeding
 
 _log = logging.getLogger(__name__)
 _END = SAOResponse(ResponseType.END_NEGOTIATION, None)
@@ -76,7 +75,7 @@ class LitaAgentHRL(CountsFallbacks, StdSyncAgent):  # type: ignore[misc]
         self.on_decided: Callable[[DayPlay, Decided], None] | None = None
         """called after each call that was answered, for those who want to look into it"""
         self._seed = seed
-        self._generator = torch.Generator().manual_seed(task_seed(seed, "draws"))  # refuses what is no seed
+        self._generator = seeding.rng(seed, "draws")  # refuses what is no seed
         self._l1 = L1SafetyLayer()
         self._offers = OffersMemory()
         self._initial_balance: float | None = None
@@ -98,7 +97,7 @@ class LitaAgentHRL(CountsFallbacks, StdSyncAgent):  # type: ignore[misc]
         state = day_state(awi, self._initial_balance, self._offers.take())
         if begins:
             seen = hashlib.sha256(msgspec.json.encode(state)).hexdigest()
-            self._generator.manual_seed(task_seed(self._seed, "draws", seen, self.id))
+            self._generator = seeding.rng(self._seed, "draws", seen, self.id)
         partners: dict[str, Role] = {}
         if state.buy_issues is not None:
             partners |= dict.fromkeys(awi.my_suppliers, "buyer")

@@ -15,6 +15,7 @@ from echelon.hrl_xf.competitors.specs import AgentSpec, SpecError, parse_agent
 from echelon.hrl_xf.layers.files import save_layer
 from echelon.hrl_xf.layers.l3_executor import TemporalDecisionTransformer
 from echelon.hrl_xf.options.compete import CompeteOptions
+from echelon.hrl_xf.play.choice import layer_name
 
 LADDER = ["L1", "rules", "L1+L2", "L1+L2+L3", "all"]
 PENGUINS = ["PenguinAgent", "shielded(PenguinAgent)"]
@@ -27,7 +28,7 @@ def direct(tmp_path: Path) -> Path:
 
 def layers(spec: AgentSpec) -> list[str]:
     made = LitaAgentHRL(**spec.params).layers
-    return [type(layer).__name__ for layer in (made.l2, made.l3, made.l4)]
+    return [layer_name(layer) for layer in (made.l2, made.l3, made.l4)]
 
 
 def test_each_step_of_the_ladder_has_the_layers_it_names(direct: Path) -> None:

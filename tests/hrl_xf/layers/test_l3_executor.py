@@ -12,7 +12,8 @@ import torch
 
 from echelon.hrl_xf.layers.files import save_layer
 from echelon.hrl_xf.layers.l3_executor import TemporalDecisionTransformer, against_share, load_l3
-from echelon.hrl_xf.layers.l3_situation import CONTEXT, L3Inputs, Mode, Situation, context_of, may_accept
+from echelon.hrl_xf.layers.l3_inputs import L3Inputs
+from echelon.hrl_xf.layers.l3_situation import CONTEXT, Mode, Situation, context_of, may_accept
 from echelon.hrl_xf.layers.protocols import L3Actions
 from echelon.hrl_xf.layers.rules import HeuristicExecutor
 from echelon.hrl_xf.state.l1_safety import L1SafetyLayer
@@ -46,7 +47,7 @@ def rows(s: Situation, chosen: Any) -> Situation:
 
 def check_legal(world: Played, actions: L3Actions) -> None:
     """Nothing here is read from L3's own masks."""
-    op, offer = actions.op.numpy(), actions.offer.numpy()
+    op, offer = actions.op, actions.offer
     out = world.out
     rejects = op == REJECT
     today = np.stack([np.zeros_like(out.step), out.step, np.zeros_like(out.step)], axis=-1)
@@ -68,9 +69,9 @@ def test_untrained_it_answers_as_L1_in_every_decision_of_a_recorded_world(world:
     torch.manual_seed(5)
     layer = TemporalDecisionTransformer()
     actions = layer.act(states(layer, len(world.situation)), world.situation)
-    assert np.array_equal(actions.op.numpy(), world.l1.op)
+    assert np.array_equal(actions.op, world.l1.op)
     step = world.out.step
-    offer = actions.offer.numpy()[:, [0, 2, 1]] + np.stack([0 * step, step, 0 * step], axis=-1)
+    offer = actions.offer[:, [0, 2, 1]] + np.stack([0 * step, step, 0 * step], axis=-1)
     assert np.array_equal(offer[world.l1.op == REJECT], world.l1.counter.outcome[world.l1.op == REJECT])
     assert len(set(world.l1.op.tolist())) >= 2  # the world asked for more than one kind of answer
 
@@ -79,7 +80,7 @@ def test_untrained_it_answers_as_L1_in_every_decision_of_a_recorded_world(world:
 @pytest.mark.parametrize("scale", [0.3, 3.0])
 def test_any_weights_play_legally_and_clip_changes_nothing(world: Played, mode: Mode, scale: float) -> None:
     layer = wild(TemporalDecisionTransformer(mode=mode), 7, scale)
-    generator = torch.Generator().manual_seed(1)
+    generator = np.random.default_rng(1)
     for greedy in (True, False):
         state = states(layer, len(world.situation))
         check_legal(world, layer.act(state, world.situation, generator=generator, greedy=greedy))
@@ -88,7 +89,7 @@ def test_any_weights_play_legally_and_clip_changes_nothing(world: Played, mode: 
 def test_the_heuristic_plays_legally_and_does_more_than_end(world: Played) -> None:
     actions = HeuristicExecutor().act(None, world.situation)
     check_legal(world, actions)
-    assert (actions.op[torch.as_tensor((world.out.time_mask == 0).any(axis=1))] == REJECT).any()
+    assert (actions.op[(world.out.time_mask == 0).any(axis=1)] == REJECT).any()
 
 
 @pytest.mark.parametrize("mode", ["residual", "direct"])
@@ -135,11 +136,11 @@ def test_the_log_probability_is_that_of_the_action_played(middle: Played) -> Non
     row = int((choices.day.sum(-1) * choices.accept).argmax())
     s = rows(middle.situation, np.full(4000, row))
     layer = wild(TemporalDecisionTransformer(), 9, 0.15)
-    actions = layer.act(states(layer, 1).expand(4000, -1), s, greedy=False, generator=torch.Generator().manual_seed(0))
+    actions = layer.act(states(layer, 1).expand(4000, -1), s, greedy=False, generator=np.random.default_rng(0))
     drawn, first, counts = np.unique(
         np.column_stack([actions.op, actions.offer]), axis=0, return_index=True, return_counts=True
     )
-    expected = actions.log_prob.exp().numpy()[first]
+    expected = np.exp(actions.log_prob)[first]
     assert len(drawn) > 5
     often = counts > 100
     assert often.any()
@@ -152,8 +153,8 @@ def test_an_answer_does_not_feel_the_threads_beside_it(middle: Played) -> None:
     together = layer.act(state, s)
     order = np.random.default_rng(0).permutation(len(s))
     permuted = layer.act(state[order], rows(s, order))
-    assert torch.equal(permuted.op, together.op[order])
-    assert torch.equal(permuted.offer, together.offer[order])
+    assert np.array_equal(permuted.op, together.op[order])
+    assert np.array_equal(permuted.offer, together.offer[order])
 
 
 def test_the_context_says_what_it_should(middle: Played) -> None:
@@ -237,7 +238,7 @@ def test_a_file_from_before_shares_is_a_layer_without_them(tmp_path: Path, middl
     again = load_l3(save_layer(layer, tmp_path / "l3_bc"))
     assert again.shares is False
     state = states(layer, len(middle.situation))
-    assert torch.equal(again.act(state, middle.situation).offer, layer.act(state, middle.situation).offer)
+    assert np.array_equal(again.act(state, middle.situation).offer, layer.act(state, middle.situation).offer)
 
 
 def test_a_file_rebuilds_it_in_its_mode(tmp_path: Path, middle: Played) -> None:
@@ -245,4 +246,4 @@ def test_a_file_rebuilds_it_in_its_mode(tmp_path: Path, middle: Played) -> None:
     again = load_l3(save_layer(layer, tmp_path / "l3_bc.pt"))
     state = states(layer, len(middle.situation))
     assert again.mode == "direct"
-    assert torch.equal(again.act(state, middle.situation).offer, layer.act(state, middle.situation).offer)
+    assert np.array_equal(again.act(state, middle.situation).offer, layer.act(state, middle.situation).offer)

@@ -5,14 +5,17 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping
 from dataclasses import fields, replace
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
-from echelon.hrl_xf.layers.l3_executor import TemporalDecisionTransformer, View, load_l3
-from echelon.hrl_xf.layers.l3_situation import L3Inputs, Mode, Situation
+from echelon.hrl_xf.layers.l3_executor import TemporalDecisionTransformer, load_l3
+from echelon.hrl_xf.layers.l3_inputs import L3Inputs
+from echelon.hrl_xf.layers.l3_play import View
+from echelon.hrl_xf.layers.l3_situation import Mode, Situation
 from echelon.hrl_xf.layers.protocols import L3Actions
 from echelon.hrl_xf.state.l1_safety import L1SafetyLayer
 from echelon.hrl_xf.state.schema import REJECT
@@ -60,6 +63,21 @@ def states(layer: TemporalDecisionTransformer, n: int) -> torch.Tensor:
     return torch.randn(n, layer.trunk.width, generator=torch.Generator().manual_seed(2))
 
 
+class TorchDraws:
+    """A numpy generator's face over torch's random numbers, so that both ways can draw the same."""
+
+    def __init__(self, seed: int) -> None:
+        self.torch = torch.Generator().manual_seed(seed)
+
+    def random(self, n: int, dtype: Any) -> Any:
+        assert dtype is np.float32
+        return torch.rand(n, generator=self.torch).numpy()
+
+
+def parts_of(actions: L3Actions) -> dict[str, Tensor]:
+    return {name: torch.as_tensor(choice) for name, choice in actions.parts.items()}
+
+
 def policy_of(layer: TemporalDecisionTransformer, s: Situation) -> Product:
     with torch.inference_mode():
         return layer.policy(states(layer, len(s)), L3Inputs.of(s, layer.mode))
@@ -71,7 +89,7 @@ def same_probabilities(actions: L3Actions, policy: Product) -> None:
     assert actions.op_log_probs is not None
     assert_equal_but_for_rounding(actions.op_log_probs, ops)
     with torch.inference_mode():
-        assert_equal_but_for_rounding(actions.log_prob, policy.log_prob(actions.parts), ops)
+        assert_equal_but_for_rounding(actions.log_prob, policy.log_prob(parts_of(actions)), ops)
 
 
 def same_choices(found: Mapping[str, Tensor], wanted: Mapping[str, Tensor], policy: Product) -> None:
@@ -89,40 +107,42 @@ def test_the_greedy_choice_is_the_mode_of_the_policy(name: str, mode: Mode, view
     policy, actions = policy_of(layer, s), layer.act(states(layer, len(s)), s)
     with torch.inference_mode():
         wanted = policy.mode()
-        same_choices(actions.parts, wanted, policy)
-        assert torch.equal(actions.offer, layer.offers(actions.parts, L3Inputs.of(s, mode)))
+        same_choices(parts_of(actions), wanted, policy)
+        assert np.array_equal(actions.offer, layer.offers(parts_of(actions), L3Inputs.of(s, mode)))
     same_probabilities(actions, policy)
     assert len(s) > 2000
-    assert torch.bincount(actions.op, minlength=3).min() > 20, "all kinds of answers"
-    assert len(torch.unique(actions.offer, dim=0)) > 20
+    assert np.bincount(actions.op, minlength=3).min() > 20, "all kinds of answers"
+    assert len(np.unique(actions.offer, axis=0)) > 20
 
 
 @pytest.mark.parametrize(("name", "mode", "view"), LAYERS)
 def test_a_seed_draws_what_the_policy_draws(name: str, mode: Mode, view: View) -> None:
     layer, s = layer_of(name, mode, view), DECISIONS
     policy = policy_of(layer, s)
-    generators = [torch.Generator().manual_seed(5) for _ in range(2)]
+    ours: Any = TorchDraws(5)
+    theirs = torch.Generator().manual_seed(5)
     seen = []
     for _ in range(3):  # the draws go on alike
-        actions = layer.act(states(layer, len(s)), s, greedy=False, generator=generators[0])
+        actions = layer.act(states(layer, len(s)), s, greedy=False, generator=ours)
         with torch.inference_mode():
-            wanted = policy.sample(generators[1])
+            wanted = policy.sample(theirs)
         for part, choice in wanted.items():
-            differs = (actions.parts[part] != choice).double().mean()
+            differs = (actions.parts[part] != choice.numpy()).mean()
             assert differs <= 0.002, f"{part}: rounding moves a boundary between two choices, and no more"
         same_probabilities(actions, policy)
         seen.append(actions.offer)
-    assert not torch.equal(seen[0], seen[1])
+    assert not np.array_equal(seen[0], seen[1])
 
 
 def test_draws_where_nobody_makes_an_offer_go_on_alike() -> None:
     layer, s = layer_of("wild"), DECISIONS
     closed = replace(s, open=np.zeros_like(s.open))
-    generators = [torch.Generator().manual_seed(5) for _ in range(2)]
-    assert (layer.act(states(layer, len(s)), closed, greedy=False, generator=generators[0]).op != REJECT).all()
+    ours: Any = TorchDraws(5)
+    theirs = torch.Generator().manual_seed(5)
+    assert (layer.act(states(layer, len(s)), closed, greedy=False, generator=ours).op != REJECT).all()
     with torch.inference_mode():
-        policy_of(layer, closed).sample(generators[1])
-    assert torch.equal(generators[0].get_state(), generators[1].get_state())
+        policy_of(layer, closed).sample(theirs)
+    assert torch.equal(ours.torch.get_state(), theirs.get_state())
 
 
 def test_what_is_learnt_moved_or_copied_shows_at_once() -> None:
@@ -136,7 +156,7 @@ def test_what_is_learnt_moved_or_copied_shows_at_once() -> None:
         assert (before.op != 2).any()
         same_probabilities(changed.act(states(layer, len(s)), s), policy_of(changed, s))
     layer.load_state_dict({name: weight.double() for name, weight in layer_of("wild").state_dict().items()})
-    same_choices(layer.act(states(layer, len(s)), s).parts, before.parts, policy_of(layer, s))
+    same_choices(parts_of(layer.act(states(layer, len(s)), s)), parts_of(before), policy_of(layer, s))
     layer.load_state_dict(twin.state_dict(), assign=True)
     assert (layer.act(states(layer, len(s)), s).op == 2).all()
 
@@ -151,7 +171,7 @@ def test_one_thread_alone_is_answered_as_among_others() -> None:
         with torch.inference_mode():
             policy = layer.policy(state[i : i + 1], L3Inputs.of(this, layer.mode))
             ours, theirs = (
-                policy.log_prob({n: a[-1:] for n, a in parts.items()})
+                policy.log_prob({n: torch.as_tensor(a[-1:]) for n, a in parts.items()})
                 for parts in (alone.parts, {n: a[i : i + 1] for n, a in together.parts.items()})
             )
         assert_equal_but_for_rounding(ours, theirs, policy.parts["op"].log_probs)  # type: ignore[union-attr]

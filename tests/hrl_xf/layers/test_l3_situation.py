@@ -10,7 +10,8 @@ import pytest
 
 from echelon.hrl_xf.dataset.datasets import MicroDataset
 from echelon.hrl_xf.dataset.tournament import open_tournament
-from echelon.hrl_xf.layers.l3_situation import P_SIZE, Q_SIZE, Situation, legal_of, may_accept
+from echelon.hrl_xf.layers.l3_inputs import legal_of
+from echelon.hrl_xf.layers.l3_situation import P_SIZE, Q_SIZE, Situation, may_accept
 from echelon.hrl_xf.learning.sources import situation_of
 from echelon.hrl_xf.state.l1_safety import L1SafetyLayer
 from echelon.runtime.arrays import Floats

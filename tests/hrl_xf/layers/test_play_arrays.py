@@ -10,7 +10,8 @@ import pytest
 import torch
 from torch import nn
 
-from echelon.hrl_xf.layers.play_arrays import LayerNorm, Linear, MadeOnce, array_of, log_softmax, relu
+from echelon.hrl_xf.layers.play_arrays import Weights, WeightsError, log_softmax, relu
+from echelon.hrl_xf.layers.twins import MadeOnce, array_of, weights_of
 from tests.rounding import assert_equal_but_for_rounding
 
 pytestmark = pytest.mark.numeric
@@ -23,15 +24,17 @@ def test_they_are_torchs_own_functions() -> None:
     with torch.no_grad():
         norm.weight.normal_()
         norm.bias.normal_()
-        for ours, theirs in (
-            (Linear(linear)(x.numpy()), linear(x)),
-            (Linear(linear)(x[0].numpy()), linear(x[0])),
-            (LayerNorm(norm)(x.numpy()), norm(x)),
+        ours = weights_of(nn.Sequential(linear, norm))
+        for found, wanted in (
+            (ours.linear("0", 12, 5)(x.numpy()), linear(x)),
+            (ours.linear("0", 12, 5)(x[0].numpy()), linear(x[0])),
+            (ours.norm("1", 12)(x.numpy()), norm(x)),
             (log_softmax(x.numpy()), x.log_softmax(-1)),
             (relu(x.numpy().copy()), x.relu()),
         ):
-            assert ours.dtype == np.float32
-            assert_equal_but_for_rounding(ours, theirs, x)
+            assert found.dtype == np.float32
+            assert_equal_but_for_rounding(found, wanted, x)
+        assert not ours.unused
 
 
 def test_what_is_forbidden_stays_so_and_what_is_no_number_shows() -> None:
@@ -45,8 +48,9 @@ def test_what_is_forbidden_stays_so_and_what_is_no_number_shows() -> None:
 def test_inputs_are_left_as_they_were() -> None:
     x = np.random.default_rng(0).normal(size=(3, 4)).astype(np.float32)
     before = x.copy()
-    Linear(nn.Linear(4, 4))(x)
-    LayerNorm(nn.LayerNorm(4))(x)
+    weights = weights_of(nn.Sequential(nn.Linear(4, 4), nn.LayerNorm(4)))
+    weights.linear("0", 4, 4)(x)
+    weights.norm("1", 4)(x)
     log_softmax(x)
     assert np.array_equal(x, before)
 
@@ -57,6 +61,18 @@ def test_an_array_is_its_weights_memory() -> None:
     with torch.no_grad():
         layer.weight.fill_(2.5)
     assert (array == 2.5).all()
+
+
+def test_weights_are_asked_for_by_name_and_shape() -> None:
+    weights = Weights({"a.b.weight": np.zeros((2, 3), np.float32), "a.b.bias": np.zeros(2, np.float32)})
+    below = weights.below("a")
+    with pytest.raises(WeightsError, match=r"a\.c\.weight is missing"):
+        below.linear("c", 3, 2)
+    with pytest.raises(WeightsError, match=r"a\.b\.weight has shape \(2, 3\), the layer needs \(2, 4\)"):
+        below.linear("b", 4, 2)
+    assert weights.unused == {"a.b.weight", "a.b.bias"}
+    below.linear("b", 3, 2)
+    assert weights.unused == set()
 
 
 def test_it_is_made_once_and_anew_where_the_weights_have_moved() -> None:

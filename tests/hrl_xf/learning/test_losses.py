@@ -13,8 +13,10 @@ from echelon.hrl_xf.dataset.datasets import macro_of, micro_of
 from echelon.hrl_xf.dataset.tournament import TournamentData
 from echelon.hrl_xf.layers.day_critic import DayCritic
 from echelon.hrl_xf.layers.l2_manager import HorizonManagerPPO
-from echelon.hrl_xf.layers.l3_executor import TemporalDecisionTransformer, View
-from echelon.hrl_xf.layers.l3_situation import L3Inputs, Situation
+from echelon.hrl_xf.layers.l3_executor import TemporalDecisionTransformer
+from echelon.hrl_xf.layers.l3_inputs import L3Inputs
+from echelon.hrl_xf.layers.l3_play import View
+from echelon.hrl_xf.layers.l3_situation import Situation
 from echelon.hrl_xf.learning.advantages import Advantages, outcomes_of
 from echelon.hrl_xf.learning.fit import fit
 from echelon.hrl_xf.learning.losses import l2_loss, l3_loss, weigh

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from negmas import ResponseType
 from negmas.sao import SAOMechanism
 
@@ -277,4 +276,4 @@ class AcceptingExecutor:
 
 def actions(op: Any, offer: Any) -> L3Actions:
     """Choices as L3 gives them."""
-    return L3Actions(torch.as_tensor(op), torch.as_tensor(offer), {}, torch.zeros(len(op)))
+    return L3Actions(op, offer, {}, np.zeros(len(op), np.float32))

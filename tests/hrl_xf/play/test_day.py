@@ -105,7 +105,7 @@ def test_sampling_follows_its_generator() -> None:
     asked = [ask(name) for name in partners]
 
     def once(seed: int) -> dict[str, Wish]:
-        generator = torch.Generator().manual_seed(seed)
+        generator = np.random.default_rng(seed)
         return day_of(TRADER, partners, LEARNT).answer(asked, greedy=False, generator=generator)
 
     assert once(0) == once(0)

@@ -22,6 +22,7 @@ from echelon.hrl_xf.collect.world import start_world
 from echelon.hrl_xf.competitors.specs import parse_agent, parse_list
 from echelon.hrl_xf.lean.world import LeanStdWorld
 from echelon.hrl_xf.options.play import PlayOptions
+from echelon.hrl_xf.play.choice import layer_name
 from echelon.hrl_xf.play.story import Bottom, Chronicle, DayStory, bottom_line
 from echelon.hrl_xf.play.telling import tell
 from echelon.hrl_xf.recording import tracker
@@ -130,7 +131,7 @@ def _introduction(world: Any, agent: Any) -> Iterator[str]:
         f"{mine.n_lines} lines, {mine.cost:.0f} to make a piece. {_TASKS[place]}"
     )
     layers = agent.layers
-    yield "L2 {}, L3 {}, L4 {}".format(*(type(layer).__name__ for layer in (layers.l2, layers.l3, layers.l4)))
+    yield "L2 {}, L3 {}, L4 {}".format(*(layer_name(layer) for layer in (layers.l2, layers.l3, layers.l4)))
     for level in range(n_levels):
         there = [a for a in world.non_system_agents if _level(world, a) == level]
         yield f"level {level}: " + escape(", ".join(f"{a.id} {_kind(a)}" for a in there))

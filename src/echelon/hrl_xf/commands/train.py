@@ -17,10 +17,11 @@ from echelon.hrl_xf.dataset.goal_backfill import fill_goals
 from echelon.hrl_xf.dataset.split import SPLITS, WorldSplit, world_split
 from echelon.hrl_xf.dataset.tournament import TournamentData, open_tournament
 from echelon.hrl_xf.layers.day_critic import DayCritic
-from echelon.hrl_xf.layers.files import Layer, layer_path, load_layer
+from echelon.hrl_xf.layers.files import Layer, load_layer
 from echelon.hrl_xf.layers.l2_manager import HorizonManagerPPO, load_l2
 from echelon.hrl_xf.layers.l3_executor import TemporalDecisionTransformer, load_l3
 from echelon.hrl_xf.layers.l4_coordinator import GlobalCoordinator
+from echelon.hrl_xf.layers.weight_files import layer_path
 from echelon.hrl_xf.learning.fit import history_of
 from echelon.hrl_xf.learning.phases import (
     TrainConfig,

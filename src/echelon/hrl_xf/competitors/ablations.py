@@ -21,6 +21,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from echelon.hrl_xf.competitors.specs import HRL_AGENT, AgentSpec, SpecError, parse_agent
+from echelon.hrl_xf.layers.l3_play import PlayExecutor
+from echelon.hrl_xf.layers.weight_files import layer_path, load_player
 
 EXPERT = "PenguinAgent"
 JUDGED = ("all", "L1+L2+L3", "L1+L2", f"shielded({EXPERT})")
@@ -61,10 +63,7 @@ def _with(base: AgentSpec, label: str, **layers: str) -> AgentSpec:
 
 def _direct(path: Path) -> str:
     """The file of an L3 in direct mode, as an absolute path."""
-    from echelon.hrl_xf.layers.files import layer_path
-    from echelon.hrl_xf.layers.l3_executor import load_l3  # imports torch
-
-    mode = load_l3(path).mode
+    mode = load_player(PlayExecutor, path).mode
     if mode != "direct":
         raise SpecError(
             f"--direct-l3 {path} is an L3 of mode {mode!r}; scheme F needs one of `echelon hrl train --l3-mode direct`"

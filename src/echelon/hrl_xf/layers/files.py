@@ -1,7 +1,6 @@
 """Weights of a layer in one file that says itself what it is: safetensors whose header holds the class and its options.
 
-A layer is rebuilt from its file alone. A file of another class, another format or other features is refused with the
-reason; nothing in it is ever executed.
+A network is rebuilt from its file alone; `weight_files` reads the same file for play, without torch.
 """
 
 from __future__ import annotations
@@ -12,21 +11,13 @@ from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 import torch
-from safetensors import SafetensorError, safe_open
 from safetensors.torch import save as to_bytes
 from torch import Tensor, nn
 
+from echelon.hrl_xf.layers.weight_files import FORMAT_VERSION, OLD_SUFFIXES, LayerFileError, layer_path, read_layer
 from echelon.hrl_xf.state.day_batch import FEATURE_VERSION
 from echelon.runtime.devices import device_of
 from echelon.runtime.files import write_atomic
-
-FORMAT_VERSION = 1
-SUFFIX = ".safetensors"
-_OLD_SUFFIXES = (".ckpt.pt", ".pt", ".pth")
-
-
-class LayerFileError(ValueError):
-    """A file that does not hold the layer asked for, and why."""
 
 
 class Layer(nn.Module):
@@ -39,15 +30,6 @@ class Layer(nn.Module):
 
 
 L = TypeVar("L", bound=Layer)
-
-
-def layer_path(path: str | Path) -> Path:
-    """Where weights called `path` lie: names of other formats (`l2_bc.pt`) mean the file beside them of ours."""
-    where = Path(path)
-    for suffix in _OLD_SUFFIXES:
-        if where.name.endswith(suffix):
-            return where.with_name(where.name.removesuffix(suffix) + SUFFIX)
-    return where if where.name.endswith(SUFFIX) else where.with_name(where.name + SUFFIX)
 
 
 def save_layer(layer: Layer, path: str | Path, note: Mapping[str, Any] | None = None) -> Path:
@@ -65,7 +47,7 @@ def save_layer(layer: Layer, path: str | Path, note: Mapping[str, Any] | None = 
     where.parent.mkdir(parents=True, exist_ok=True)
     write_atomic(where, _in_order(to_bytes(tensors, metadata)))
     asked = Path(path)
-    if asked != where and asked.suffix in _OLD_SUFFIXES:
+    if asked != where and asked.suffix in OLD_SUFFIXES:
         asked.unlink(missing_ok=True)
         asked.symlink_to(where.name)  # scripts that look for the name they gave find it
     return where
@@ -80,35 +62,11 @@ def _in_order(file: bytes) -> bytes:
     return len(text).to_bytes(8, "little") + text + file[8 + size :]
 
 
-def read_layer(path: str | Path) -> tuple[dict[str, str], dict[str, Tensor]]:
-    """Header and weights of a layer's file."""
-    where = layer_path(path)
-    if not where.exists():
-        raise FileNotFoundError(f"{where} does not exist; train the layer first, or correct the path")
-    try:
-        with safe_open(where, "pt") as file:
-            metadata = dict(file.metadata() or {})
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no mapping
-    except SafetensorError as error:
-        raise LayerFileError(f"{where} is not a whole safetensors file: {error}") from error
-    if metadata.get("format") != "echelon-layer":
-        raise LayerFileError(f"{where} is not a layer's file: its header does not say which layer it is")
-    if metadata.get("format_version") != str(FORMAT_VERSION):
-        raise LayerFileError(
-            f"{where} has format_version {metadata.get('format_version')}, this Echelon reads {FORMAT_VERSION}"
-        )
-    if metadata.get("feature_version") != str(FEATURE_VERSION):
-        raise LayerFileError(
-            f"{where} was trained on features of version {metadata.get('feature_version')}, this Echelon makes version "
-            f"{FEATURE_VERSION}; train it again"
-        )
-    return metadata, tensors
-
-
 def load_layer(kind: type[L], path: str | Path, device: torch.device | str = "cpu") -> L:
     """The layer in a file, ready for use (`eval`) on a device."""
     place = device_of(str(device), "device")
-    metadata, tensors = read_layer(path)
+    metadata, arrays = read_layer(path)
+    tensors = {name: torch.from_numpy(array.copy()) for name, array in arrays.items()}
     where = layer_path(path)
     if metadata["class"] != kind.__name__:
         raise LayerFileError(f"{where} holds a {metadata['class']}, not a {kind.__name__}")

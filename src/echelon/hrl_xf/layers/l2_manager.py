@@ -19,21 +19,27 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from echelon.hrl_xf.layers.files import Layer, load_layer
-from echelon.hrl_xf.layers.play_arrays import Array, Linear, MadeOnce, relu
-from echelon.hrl_xf.state.day_batch import DayBatch
-from echelon.hrl_xf.state.features import P_MAX, DayFeatures, StateBuilder
-from echelon.hrl_xf.state.goals import GOAL_SIZE, goal_mask
+from echelon.hrl_xf.layers.l2_play import (
+    CHANNELS,
+    NEAR_PIECES,
+    PIECES,
+    RATIO_STEP,
+    RATIO_UNITS,
+    ROLES,
+    STATIC,
+    STATIC_PIECES,
+    LearntManager,
+    PlayManager,
+    masked,
+    spot_of,
+)
+from echelon.hrl_xf.layers.twins import MadeOnce, weights_of
+from echelon.hrl_xf.state.features import P_MAX
+from echelon.hrl_xf.state.goals import GOAL_SIZE
 from echelon.runtime.arrays import Bools
 from echelon.runtime.devices import device_of_layer, on_device
 
-STATIC, CHANNELS, ROLES = 12, 10, 2
 QTransform = Literal["none", "log1p", "sqrt"]
-PIECES = 5.0
-"""One unit of the quantity head: goals of tens of pieces are then a few units."""
-RATIO_STEP = 0.1
-"""One unit of the price head is 10 % of spot: the width of the issues' price range."""
-RATIO_UNITS = 20.0
-"""At most so many of them up or down."""
 SQRT_FROM = 1e-6
 """The slope of sqrt has no bound at 0."""
 
@@ -47,7 +53,7 @@ class GoalOutput:
     value: Tensor  # (N,)
 
 
-class HorizonManagerPPO(Layer):
+class HorizonManagerPPO(Layer, LearntManager):
     """Convolutions over the days ahead, an MLP for the day, one trunk; heads for mean, log_std and value.
 
     The default size is where validation stops improving (`experiments/size_curve.py`, docs/results.md): 2,200 / 5,800 /
@@ -111,68 +117,19 @@ class HorizonManagerPPO(Layer):
         goal_mask: Bools | None = None,  # (N, 16)
     ) -> NDArray[np.float32]:
         """Goals in pieces and currency, 0 where nothing can be wanted.  # (N, 16)"""
-        arrays = (x_static, X_temporal, x_role, x_static[:, 6:8] * np.float32(P_MAX) if spot is None else spot)
+        arrays = (x_static, X_temporal, x_role, spot_of(x_static) if spot is None else spot)
         if len(x_static) == 1 and self.mean.weight.device.type == "cpu":
             goal = _PLAY.of(self, self.mean.weight).goal(*(np.asarray(a[0], np.float32) for a in arrays))[None]
         else:
             tensors = tuple(torch.as_tensor(np.ascontiguousarray(a), dtype=torch.float32) for a in arrays)
             with torch.inference_mode():
                 goal = self(*on_device(tensors, device_of_layer(self))).goal.cpu().numpy()
-        mask = _sides(x_role) if goal_mask is None else goal_mask & _sides(x_role)
-        return np.where(mask, goal, np.float32(0))
-
-    def goals_of_days(self, days: DayBatch) -> NDArray[np.float32]:
-        """Goals of days as they come at dawn: features, spot prices and mask are made here.  # (N, 16)"""
-        return self.goals_of_features(days, StateBuilder(self.horizon).build(days))
-
-    def goals_of_features(self, days: DayBatch, x: DayFeatures) -> NDArray[np.float32]:
-        """The same where the days' features are known already.  # (N, 16)"""
-        if self.horizon != days.H:
-            raise ValueError(f"days of horizon {days.H} in an L2 of horizon={self.horizon}; use one horizon")
-        spot = np.stack([days.spot_price_in, days.spot_price_out], axis=-1).astype(np.float32)
-        return self.predict_goals(x.x_static, x.X_temporal, x.x_role, spot=spot, goal_mask=goal_mask(days))
+        return masked(goal, x_role, goal_mask)
 
 
-class _PlayManager:
-    """`HorizonManagerPPO.forward` for one dawn, in numpy."""
-
-    def __init__(self, layer: HorizonManagerPPO) -> None:
-        self.stride, self.in_days, self.near_days = layer.stride, layer.in_days, min(4, layer.horizon + 1)
-        self.conv1, self.conv2, self.static = Linear(layer.conv1), Linear(layer.conv2), Linear(layer.static)
-        self.near, self.role, self.mean = Linear(layer.near), Linear(layer.role), Linear(layer.mean)
-        self.trunk, self.trunk2 = Linear(layer.trunk), Linear(layer.trunk2)
-
-    def goal(self, static: Array, temporal: Array, role: Array, spot: Array) -> Array:
-        """(12,), (H+1, 10), (2,), (2,) → (16,)"""
-        days = relu(self.conv1(self._windows(temporal)))
-        days = relu(self.conv2(self._windows(days)))  # (days, C)
-        near = temporal[: self.near_days]
-        if self.in_days:
-            static, near = self._in_days(static, near)
-        parts = [days.max(axis=0), relu(self.static(static)), relu(self.near(near.ravel())), relu(self.role(role))]
-        x = relu(self.trunk2(relu(self.trunk(np.concatenate(parts)))))
-        raw = self.mean(x).reshape(4, 2, 2)  # bucket, side, [Q, P]
-        quantity = np.float32(PIECES) * np.logaddexp(raw[..., 0], np.float32(0.0))
-        price = np.exp(np.float32(RATIO_STEP) * np.minimum(np.maximum(raw[..., 1], -RATIO_UNITS), RATIO_UNITS)) * spot
-        return np.stack([quantity, price], axis=-1).ravel()
-
-    @staticmethod
-    def _in_days(static: Array, near: Array) -> tuple[Array, Array]:
-        """`_in_days` of one day.  # (12,), (days, 10)"""
-        static, near, a_day = static.copy(), near.copy(), max(near[0, 2], np.float32(1e-4))
-        for x, pieces in ((static, _STATIC_PIECES), (near, _NEAR_PIECES)):
-            x[..., pieces] = np.minimum(np.maximum(x[..., pieces] / a_day, -5.0), 5.0)
-        return static, near
-
-    def _windows(self, x: Array) -> Array:
-        """`_windows` of one day.  # (L, C) -> (ceil(L / stride), 3C)"""
-        count, padded = (len(x) - 1) // self.stride + 1, np.zeros((len(x) + 2, x.shape[1]), np.float32)
-        padded[1:-1] = x
-        last = (count - 1) * self.stride + 1
-        return np.concatenate([padded[j : j + last : self.stride] for j in range(3)], axis=1)
-
-
-_PLAY: MadeOnce[HorizonManagerPPO, _PlayManager] = MadeOnce(_PlayManager)
+_PLAY: MadeOnce[HorizonManagerPPO, PlayManager] = MadeOnce(
+    lambda layer: PlayManager(weights_of(layer), **layer.options)
+)
 
 
 def _goal(raw: Tensor, spot: Tensor) -> Tensor:
@@ -180,10 +137,6 @@ def _goal(raw: Tensor, spot: Tensor) -> Tensor:
     quantity, price = raw.view(-1, 4, 2, 2).unbind(-1)  # bucket, side
     ratio = torch.exp(RATIO_STEP * price.clamp(-RATIO_UNITS, RATIO_UNITS))
     return torch.stack([PIECES * functional.softplus(quantity), ratio * spot[:, None, :]], -1).flatten(1)
-
-
-_STATIC_PIECES, _NEAR_PIECES = [1, 2, 8, 9], [0, 1, 3]
-"""Inputs that count pieces: stock and commitments of the day; Q_in, Q_out and material of a day ahead."""
 
 
 def _in_days(static: Tensor, near: Tensor) -> tuple[Tensor, Tensor]:
@@ -194,14 +147,9 @@ def _in_days(static: Tensor, near: Tensor) -> tuple[Tensor, Tensor]:
     """
     a_day = near[:, :1, 2].clamp(min=1e-4)  # (N, 1)
     static, near = static.clone(), near.clone()
-    static[:, _STATIC_PIECES] = (static[:, _STATIC_PIECES] / a_day).clamp(-5.0, 5.0)
-    near[..., _NEAR_PIECES] = (near[..., _NEAR_PIECES] / a_day[:, None]).clamp(-5.0, 5.0)
+    static[:, STATIC_PIECES] = (static[:, STATIC_PIECES] / a_day).clamp(-5.0, 5.0)
+    near[..., NEAR_PIECES] = (near[..., NEAR_PIECES] / a_day[:, None]).clamp(-5.0, 5.0)
     return static, near
-
-
-def _sides(x_role: NDArray[np.float32]) -> Bools:
-    """Which numbers of a goal belong to a side the agent negotiates.  # (N, 2) -> (N, 16)"""
-    return np.tile(np.repeat(np.asarray(x_role) > 0.5, 2, axis=1), 4)
 
 
 _TRANSFORMS: dict[QTransform, Callable[[Tensor], Tensor]] = {

@@ -8,7 +8,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from echelon.hrl_xf.layers.l3_situation import Situation
@@ -22,12 +21,12 @@ def guarded(actions: L3Actions, situation: Situation, min_confidence: float) -> 
     """The rules' answer wherever L3 gives the answer it chose (of ACCEPT, REJECT, END) a smaller probability."""
     if min_confidence <= 0 or actions.op_log_probs is None:
         return actions
-    confidence = actions.op_log_probs.gather(1, actions.op[:, None]).exp().squeeze(1)
+    confidence = np.exp(actions.op_log_probs[np.arange(len(actions.op)), actions.op])
     unsure = confidence < min_confidence
     if not unsure.any():
         return actions
     rules = HeuristicExecutor().act(None, situation)
-    op, offer = torch.where(unsure, rules.op, actions.op), torch.where(unsure[:, None], rules.offer, actions.offer)
+    op, offer = np.where(unsure, rules.op, actions.op), np.where(unsure[:, None], rules.offer, actions.offer)
     return replace(actions, op=op, offer=offer)
 
 
@@ -46,11 +45,11 @@ def modulated(
     """
     if c == 0:
         return actions
-    base, offer = situation.offer_base, actions.offer.numpy()
+    base, offer = situation.offer_base, actions.offer
     factor = 1.0 + c * (len(alpha) * alpha.astype(np.float64) - 1.0)
     wanted = offer.astype(np.float64)
     wanted[:, :2] = np.rint(base[:, :2] + factor[:, None] * (offer[:, :2] - base[:, :2]))
     clipped = layer.clip(out, wanted)
     relative = clipped.outcome - np.stack([np.zeros_like(out.step), out.step, np.zeros_like(out.step)], axis=-1)
-    rows = (actions.op.numpy() == REJECT) & (base[:, 0] > 0) & clipped.legal
-    return replace(actions, offer=torch.as_tensor(np.where(rows[:, None], relative[:, [0, 2, 1]], offer)))
+    rows = (actions.op == REJECT) & (base[:, 0] > 0) & clipped.legal
+    return replace(actions, offer=np.where(rows[:, None], relative[:, [0, 2, 1]], offer))

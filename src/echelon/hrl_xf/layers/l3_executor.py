@@ -20,15 +20,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from echelon.hrl_xf.layers.files import Layer, load_layer
-from echelon.hrl_xf.layers.l3_history import HistoryCache, HistoryTrunk
-from echelon.hrl_xf.layers.l3_play import PlayHeads
+from echelon.hrl_xf.layers.l3_history import HistoryCache
+from echelon.hrl_xf.layers.l3_inputs import L3Inputs
+from echelon.hrl_xf.layers.l3_play import LearntExecutor, PlayExecutor, View
 from echelon.hrl_xf.layers.l3_situation import (
     CONTEXT,
     P_SIZE,
@@ -39,15 +41,15 @@ from echelon.hrl_xf.layers.l3_situation import (
     RATIOS,
     SEEN,
     SHARES,
-    L3Inputs,
     Mode,
     Situation,
 )
-from echelon.hrl_xf.layers.play_arrays import MadeOnce
+from echelon.hrl_xf.layers.l3_trunk import HistoryTrunk
+from echelon.hrl_xf.layers.play_arrays import Array
 from echelon.hrl_xf.layers.protocols import L3Actions
+from echelon.hrl_xf.layers.twins import MadeOnce, weights_of
 from echelon.hrl_xf.state.schema import REJECT
 from echelon.onpolicy.distributions import Gated, MaskedCategorical, Parts, Product
-from echelon.runtime.devices import on_device
 
 
 class Heads:
@@ -134,11 +136,7 @@ def against_share(q: Tensor, most: Tensor, alpha: Tensor, places: Tensor) -> Ten
     return (1.0 - rest) * places.gather(1, place) + rest * places.gather(1, place + 1)
 
 
-View = Literal["all", "context", "last_token"]
-"""What the network looks at; the second and third are controls."""
-
-
-class TemporalDecisionTransformer(Layer):
+class TemporalDecisionTransformer(Layer, LearntExecutor):
     """History trunk, context fused at the read-out, four heads.
 
     Validation stops improving at 46,000 to 112,000 parameters (`experiments/size_curve.py`, docs/results.md): 6,000 /
@@ -169,7 +167,7 @@ class TemporalDecisionTransformer(Layer):
             "horizon": horizon, "mode": mode, "width": width, "heads": heads, "layers": layers, "hidden": hidden,
             "max_tokens": max_tokens, "view": view, "shares": shares,
         }  # fmt: skip
-        self.horizon, self.mode, self.view, self.shares = horizon, mode, view, shares
+        self.horizon, self.mode, self.width, self.view, self.shares = horizon, mode, width, view, shares
         self.trunk = HistoryTrunk(width, heads, layers, max_tokens)
         self.fuse = nn.Linear(width + CONTEXT, hidden)
         self.mix = nn.Linear(hidden, hidden)
@@ -190,7 +188,7 @@ class TemporalDecisionTransformer(Layer):
 
     def new_cache(self, threads: int) -> HistoryCache:
         """Room for the histories of so many threads, all empty."""
-        return HistoryCache(self.trunk, threads)
+        return _PLAY.of(self, self.fuse.weight).new_cache(threads)
 
     def states(self, tokens: Tensor, mask: Tensor, thread: Tensor, history: Tensor) -> Tensor:
         """The history's state at each decision.  # (B, L, 4), (B, L), (N,), (N,) -> (N, w)"""
@@ -208,40 +206,15 @@ class TemporalDecisionTransformer(Layer):
         return self.policy(self.states(tokens, mask, thread, history), x)
 
     def act(
-        self, state: Tensor, situation: Situation, *, generator: torch.Generator | None = None, greedy: bool = True
-    ) -> L3Actions:
-        """Choose at N decisions: the most probable, or a draw. Wherever the layer is, the actions are on the CPU."""
-        device = self.fuse.weight.device
-        if device.type == "cpu":
-            found = _PLAY_HEADS.of(self, self.fuse.weight).choose(state.detach().numpy(), situation, generator, greedy)
-            op, day, dq, dp = (torch.from_numpy(a) for a in (found.op, found.day, found.dq, found.dp))
-            parts = {"op": op, "day": day, "dq": dq, "dp": dp}
-            log_prob, ops = torch.from_numpy(found.log_prob), torch.from_numpy(found.op_log_probs)
-            return L3Actions(op, torch.from_numpy(found.offer), parts, log_prob, ops)
-        return self._act_on(device, state, situation, generator, greedy)
-
-    @torch.inference_mode()
-    def _act_on(
         self,
-        device: torch.device,
-        state: Tensor,
+        state: Array | Tensor,
         situation: Situation,
-        generator: torch.Generator | None,
-        greedy: bool,
+        *,
+        generator: np.random.Generator | None = None,
+        greedy: bool = True,
     ) -> L3Actions:
-        """The same by `policy`, for layers that are not on the CPU."""
-        x = on_device(L3Inputs.of(situation, self.mode), device)
-        state, parts = state.to(device), Parts()
-        log_prob = torch.zeros(len(situation), device=device)
-        ops: Tensor | None = None
-        for name, part in self.policy(state, x).parts.items():  # each head once: `mode` and `log_prob` would be twice
-            choices = part(parts) if callable(part) else part
-            parts[name] = choices.mode() if greedy else choices.sample(generator)
-            log_prob = log_prob + choices.log_prob(parts[name])
-            if isinstance(choices, MaskedCategorical):  # the op: the others are gated by it
-                ops = choices.log_probs.cpu()
-        offer, parts = self.offers(parts, x).cpu(), {name: choice.cpu() for name, choice in parts.items()}
-        return L3Actions(parts["op"], offer, parts, log_prob.cpu(), ops)
+        """Choose at N decisions, as in play: in numpy, wherever the layer is."""
+        return _PLAY.of(self, self.fuse.weight).act(np.asarray(state), situation, generator=generator, greedy=greedy)
 
     def offers(self, parts: Parts, x: L3Inputs) -> Tensor:
         """The offers that stored choices stand for; zeros unless REJECT.  # (N, 3) quantity, unit price, days ahead"""
@@ -249,7 +222,9 @@ class TemporalDecisionTransformer(Layer):
         return offer.masked_fill((parts["op"] != REJECT)[:, None], 0)
 
 
-_PLAY_HEADS: MadeOnce[TemporalDecisionTransformer, PlayHeads] = MadeOnce(PlayHeads)
+_PLAY: MadeOnce[TemporalDecisionTransformer, PlayExecutor] = MadeOnce(
+    lambda layer: PlayExecutor(weights_of(layer), **{**layer.unnamed, **layer.options})
+)
 
 
 def load_l3(path: str | Path, device: torch.device | str = "cpu") -> TemporalDecisionTransformer:

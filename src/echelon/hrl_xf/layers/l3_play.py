@@ -1,19 +1,19 @@
-"""L3's choice at play, in numpy: the distributions of `l3_heads.Heads` for the few threads of a call.
+"""L3 at play, in numpy: the distributions of `l3_executor.Heads` for the few threads of a call.
 
-Only threads whose answer is REJECT are asked for day, quantity and price. Draws take the same random numbers as
-`Product.sample` does, whoever is asked: one for each thread and head.
+Only threads whose answer is REJECT are asked for day, quantity and price. Draws take one random number for each thread
+and head, whoever is asked, as `Product.sample` does.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import ClassVar, Literal
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
+from echelon.hrl_xf.layers.l3_history import HistoryCache, PlayTrunk
 from echelon.hrl_xf.layers.l3_situation import (
+    CONTEXT,
     P_SIZE,
     PIECES,
     PRIOR_SCALE,
@@ -22,50 +22,96 @@ from echelon.hrl_xf.layers.l3_situation import (
     SEEN,
     SHARES,
     LegalArrays,
+    Mode,
     Situation,
     context_of,
     legal_arrays,
     needed,
     share_of,
 )
-from echelon.hrl_xf.layers.play_arrays import Array, Linear, array_of, log_softmax, relu
+from echelon.hrl_xf.layers.play_arrays import Array, Weights, log_softmax, relu
+from echelon.hrl_xf.layers.protocols import L3Actions
 from echelon.hrl_xf.state.schema import REJECT
 from echelon.runtime.arrays import Bools, Ints
 
-if TYPE_CHECKING:
-    from echelon.hrl_xf.layers.l3_executor import TemporalDecisionTransformer
+View = Literal["all", "context", "last_token"]
+"""What the network looks at; the second and third are controls."""
 
 
-@dataclass(frozen=True)
-class Chosen:
-    """What was chosen at N decisions, and how probable it was."""
+class LearntExecutor:
+    """A learnt L3, in torch or numpy. It reads histories where `view` is "all"."""
 
-    op: Ints  # (N,)
-    day: Ints  # (N,) 0 unless REJECT, as the next two
-    dq: Ints  # (N,)
-    dp: Ints  # (N,)
-    offer: Ints  # (N, 3) quantity, unit price, days ahead; zeros unless REJECT
-    log_prob: Array  # (N,)
-    op_log_probs: Array  # (N, 3)
+    mode: Mode
+    view: View
+    width: int
+    """of a history's state"""
+
+    def new_cache(self, threads: int) -> HistoryCache:
+        """Room for the histories of so many threads, all empty."""
+        raise NotImplementedError
+
+    def act(
+        self,
+        state: Array,  # (N, width)
+        situation: Situation,
+        *,
+        generator: np.random.Generator | None = None,
+        greedy: bool = True,
+    ) -> L3Actions:
+        """Choose at N decisions: the most probable, or a draw."""
+        raise NotImplementedError
 
 
-class PlayHeads:
-    """The heads of one layer."""
+class PlayExecutor(LearntExecutor):
+    """A `TemporalDecisionTransformer` of these options, in numpy."""
 
-    def __init__(self, layer: TemporalDecisionTransformer) -> None:
-        self.mode, self.view = layer.mode, layer.view
-        self.shares = layer.shares and layer.view != "last_token"
-        self.fuse, self.mix = Linear(layer.fuse), Linear(layer.mix)
-        self.op, self.day, self.day_match = Linear(layer.op), Linear(layer.day), Linear(layer.day_match)
-        self.q_hidden, self.p_hidden = Linear(layer.q_hidden), Linear(layer.p_hidden)
-        self.q_head, self.p_head, self.p_quantity = Linear(layer.q_head), Linear(layer.p_head), Linear(layer.p_quantity)
-        self.q_day, self.p_day = array_of(layer.q_day.weight), array_of(layer.p_day.weight)
-        self.op_prior, self.prior = array_of(layer.op_prior), array_of(layer.prior)
-        self.days = np.arange(layer.horizon + 1)
+    network: ClassVar[str] = "TemporalDecisionTransformer"
+
+    def __init__(
+        self,
+        weights: Weights,
+        *,
+        horizon: int,
+        mode: Mode,
+        width: int,
+        heads: int,
+        layers: int,
+        hidden: int,
+        max_tokens: int,
+        view: View,
+        shares: bool = False,  # files that do not name it are older than it
+    ) -> None:
+        self.mode, self.view, self.width, half = mode, view, width, hidden // 2
+        self.shares = shares and view != "last_token"
+        self.trunk = PlayTrunk(weights.below("trunk"), width, heads, layers, max_tokens)
+        self.fuse, self.mix = weights.linear("fuse", width + CONTEXT, hidden), weights.linear("mix", hidden, hidden)
+        self.op, self.day = weights.linear("op", hidden, 3), weights.linear("day", hidden, horizon + 1)
+        self.day_match, self.p_quantity = weights.linear("day_match", hidden, 2), weights.linear("p_quantity", 1, half)
+        self.q_hidden, self.p_hidden = (
+            weights.linear("q_hidden", hidden, half),
+            weights.linear("p_hidden", hidden, half),
+        )
+        self.q_head = weights.linear("q_head", half, Q_SIZE + PIECES + 4 + shares * (1 + SHARES))
+        self.p_head = weights.linear("p_head", half, P_SIZE + RATIOS + 2)
+        self.q_day, self.p_day = (weights.take(f"{name}.weight", horizon + 1, half) for name in ("q_day", "p_day"))
+        self.op_prior, self.prior = weights.take("op_prior", 3, 3), weights.take("prior", 3)
+        self.days = np.arange(horizon + 1)
         self.quantities, self.prices = np.arange(Q_SIZE), np.arange(P_SIZE)
 
-    def choose(self, state: Array, s: Situation, generator: torch.Generator | None, greedy: bool) -> Chosen:
+    def new_cache(self, threads: int) -> HistoryCache:
+        """Room for the histories of so many threads, all empty."""
+        return HistoryCache(self.trunk, threads)
+
+    def act(
+        self,
+        state: Array,
+        situation: Situation,
+        *,
+        generator: np.random.Generator | None = None,
+        greedy: bool = True,
+    ) -> L3Actions:
         """The most probable choice at each decision, or a draw."""
+        s = situation
         pick = _Pick(len(s), generator, greedy)
         legal = legal_arrays(s, self.mode, Q_SIZE, P_SIZE)
         h = self._fused(state, s)
@@ -88,7 +134,7 @@ class PlayHeads:
             log_prob[asked] += of_day + of_q + of_p
         else:
             pick.skip(3)
-        return Chosen(op, day, dq, dp, offer, log_prob, op_log_probs)
+        return L3Actions(op, offer, {"op": op, "day": day, "dq": dq, "dp": dp}, log_prob, op_log_probs)
 
     def _fused(self, state: Array, s: Situation) -> Array:
         context = context_of(s)
@@ -166,7 +212,9 @@ class _Rows:
 class _Pick:
     """Chooses from masked logits, head by head."""
 
-    def __init__(self, n: int, generator: torch.Generator | None, greedy: bool) -> None:
+    def __init__(self, n: int, generator: np.random.Generator | None, greedy: bool) -> None:
+        if generator is None and not greedy:
+            raise ValueError("to draw, L3 needs a generator; give one, or choose greedily")
         self.n, self.generator, self.greedy = n, generator, greedy
 
     def __call__(self, logits: Array, allowed: Bools, rows: Ints | None) -> tuple[Ints, Array, Array]:
@@ -186,5 +234,5 @@ class _Pick:
             self._uniform()
 
     def _uniform(self) -> Array:
-        found: Array = torch.rand(self.n, generator=self.generator).numpy()
-        return found
+        assert self.generator is not None
+        return self.generator.random(self.n, np.float32)

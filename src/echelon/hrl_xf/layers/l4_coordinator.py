@@ -18,7 +18,9 @@ from torch.nn import functional
 
 from echelon.hrl_xf.layers.files import Layer, load_layer
 from echelon.hrl_xf.layers.l4_features import GLOBAL_FEATURES, THREAD_FEATURES
-from echelon.hrl_xf.layers.play_arrays import Array, LayerNorm, Linear, MadeOnce, array_of, log_softmax, relu
+from echelon.hrl_xf.layers.l4_play import PlayCoordinator
+from echelon.hrl_xf.layers.play_arrays import Array
+from echelon.hrl_xf.layers.twins import MadeOnce, weights_of
 from echelon.runtime.arrays import Bools, Ints
 from echelon.runtime.devices import device_of_layer, on_device
 
@@ -98,7 +100,7 @@ class GlobalCoordinator(Layer):
     def alpha(self, thread_feat: Array, global_feat: Array, days: Ints, role: Array, mask: Bools) -> Array:
         """The same for arrays."""
         if len(mask) == 1 and self.thread.weight.device.type == "cpu" and mask.all():
-            return _PLAY.of(self, self.thread.weight).alpha(thread_feat[0], global_feat[0], days[0], role[0])[None]
+            return _PLAY.of(self, self.thread.weight).alpha(thread_feat, global_feat, days, role, mask)
         arrays = (thread_feat.astype(np.float32), global_feat.astype(np.float32), days, role.astype(np.float32), mask)
         tensors = tuple(torch.as_tensor(np.ascontiguousarray(a)) for a in arrays)
         with torch.inference_mode():
@@ -106,52 +108,9 @@ class GlobalCoordinator(Layer):
         return found
 
 
-class _PlayAttention:
-    """`_SetAttention` for one set without padding, in numpy."""
-
-    def __init__(self, block: _SetAttention) -> None:
-        norm, up, _, down = block.mlp
-        self.heads, self.slope, self.table = block.heads, array_of(block.slope), array_of(block.table)
-        self.norm, self.qkv, self.out = LayerNorm(block.norm), Linear(block.qkv), Linear(block.out)
-        self.mlp_norm, self.up, self.down = LayerNorm(norm), Linear(up), Linear(down)  # type: ignore[arg-type]
-
-    def __call__(self, x: Array, distance: Ints) -> Array:  # (K, w), (K, K)
-        K, width = x.shape
-        head = width // self.heads
-        q, k, v = self.qkv(self.norm(x)).reshape(K, 3, self.heads, head).transpose(1, 2, 0, 3)  # (h, K, w/h) each
-        scores = q @ k.transpose(0, 2, 1) / np.float32(math.sqrt(head))  # (h, K, K)
-        scores += self.table[:, distance] - self.slope[:, None, None] * distance.astype(np.float32)
-        highest = scores.max(axis=2, keepdims=True)
-        weights = np.exp(scores - highest)
-        total = weights.sum(axis=2, keepdims=True)
-        gathered = (weights / total @ v).transpose(1, 0, 2).reshape(K, width)
-        crowd = np.minimum(np.maximum((highest + np.log(total))[:, :, 0].T, -30.0), 30.0)  # (K, h)
-        x = x + self.out(np.concatenate([gathered, crowd], axis=1))
-        return x + self.down(relu(self.up(self.mlp_norm(x))))
-
-
-class _PlayCoordinator:
-    """`GlobalCoordinator` for the threads of one call, in numpy."""
-
-    def __init__(self, layer: GlobalCoordinator) -> None:
-        self.horizon, self.day = layer.horizon, array_of(layer.day.weight)
-        self.thread, self.common, self.role = Linear(layer.thread), Linear(layer.common), Linear(layer.role)
-        self.blocks = [_PlayAttention(block) for block in layer.blocks]  # type: ignore[arg-type]
-        self.read, self.score = Linear(layer.read[0]), Linear(layer.read[2])  # type: ignore[arg-type]
-
-    def alpha(self, thread_feat: Array, global_feat: Array, days: Ints, role: Array) -> Array:
-        """(K, 24), (30,), (K,), (K, 2) → (K,)"""
-        feat, d = thread_feat.astype(np.float32), np.minimum(np.maximum(days, 0), self.horizon)
-        x = self.thread(feat) + self.day[d] + self.role(role.astype(np.float32))
-        x = relu(x + self.common(global_feat.astype(np.float32)))
-        distance = np.abs(d[:, None] - d)
-        for block in self.blocks:
-            x = block(x, distance)
-        logits = self.score(relu(self.read(np.concatenate([x, feat], axis=1))))[:, 0]
-        return np.exp(log_softmax(logits))
-
-
-_PLAY: MadeOnce[GlobalCoordinator, _PlayCoordinator] = MadeOnce(_PlayCoordinator)
+_PLAY: MadeOnce[GlobalCoordinator, PlayCoordinator] = MadeOnce(
+    lambda layer: PlayCoordinator(weights_of(layer), **layer.options)
+)
 
 
 def masked_softmax(logits: Tensor, mask: Tensor) -> Tensor:

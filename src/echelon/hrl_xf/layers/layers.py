@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from echelon.hrl_xf.layers.l3_executor import TemporalDecisionTransformer
+from echelon.hrl_xf.layers.l3_play import LearntExecutor
 from echelon.hrl_xf.layers.protocols import Coordinator, Executor, GoalMaker
 
 
@@ -22,7 +22,7 @@ class Layers:
         c, least = self.residual_modulation, self.min_confidence
         if not 0 <= c <= 1 or not 0 <= least <= 1:
             raise ValueError(f"residual_modulation={c} and min_confidence={least} must be within 0..1")
-        direct = isinstance(self.l3, TemporalDecisionTransformer) and self.l3.mode == "direct"
+        direct = isinstance(self.l3, LearntExecutor) and self.l3.mode == "direct"
         if c and direct:
             raise ValueError(f"residual_modulation={c}: an L3 of mode 'direct' has no residuals; use 0")
         if least and not direct:

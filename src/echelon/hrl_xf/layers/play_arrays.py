@@ -1,37 +1,64 @@
-"""A layer's weights as numpy arrays, for play.
+"""A layer's weights as numpy arrays, for play. Imports neither torch nor anything else that play does not need.
 
 A call has few threads, so what an answer costs is the number of operations, and one of numpy costs a fraction of one of
-torch. What a layer computes is defined by its `forward`; the passes in numpy (in `l2_manager`, `l3_history`,
-`layers.l3_play` and `l4_coordinator`) are the same sums for a handful of rows, and tests hold them to it. On the CPU an
-array is its weight's own memory, so what is learnt in place shows at once.
+torch. What a layer computes is defined by its network's `forward`; the passes in numpy (`l2_play`, `l3_history`,
+`l3_play` and `l4_play`) are the same sums for a handful of rows, and tests hold them to it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Generic, TypeVar
-from weakref import WeakKeyDictionary
+from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor, nn
 
 Array = NDArray[np.float32]
-L = TypeVar("L", bound=nn.Module)
-T = TypeVar("T")
 
 
-def array_of(weight: Tensor) -> Array:
-    """A weight's memory; of another device a copy."""
-    found: Array = weight.detach().cpu().numpy()
-    return found
+class WeightsError(ValueError):
+    """Weights that do not make the layer they are for."""
+
+
+class Weights:
+    """A layer's arrays by name; each is asked for with the shape that it must have."""
+
+    def __init__(self, arrays: Mapping[str, Array], prefix: str = "", unused: set[str] | None = None) -> None:
+        self._arrays, self._prefix = arrays, prefix
+        self.unused = set(arrays) if unused is None else unused
+        """names that nobody has asked for yet"""
+
+    def below(self, name: str) -> Weights:
+        """The weights of a part of the layer."""
+        return Weights(self._arrays, f"{self._prefix}{name}.", self.unused)
+
+    def take(self, name: str, *shape: int) -> Array:
+        """One array, as it is: what is learnt in place in its memory shows at once."""
+        name = self._prefix + name
+        if name not in self._arrays:
+            raise WeightsError(f"{name} is missing")
+        array = self._arrays[name]
+        if array.shape != shape:
+            raise WeightsError(
+                f"{name} has shape {array.shape}, the layer needs {shape}; build it with the options it was trained "
+                "with"
+            )
+        self.unused.discard(name)
+        return array
+
+    def linear(self, name: str, inputs: int, outputs: int) -> Linear:
+        """An `nn.Linear(inputs, outputs)`."""
+        return Linear(self.take(f"{name}.weight", outputs, inputs), self.take(f"{name}.bias", outputs))
+
+    def norm(self, name: str, width: int) -> LayerNorm:
+        """An `nn.LayerNorm(width)`."""
+        return LayerNorm(self.take(f"{name}.weight", width), self.take(f"{name}.bias", width))
 
 
 class Linear:
     """`nn.Linear`."""
 
-    def __init__(self, module: nn.Linear) -> None:
-        self.weight, self.bias = array_of(module.weight).T, array_of(module.bias)
+    def __init__(self, weight: Array, bias: Array) -> None:  # (o, i), (o,)
+        self.weight, self.bias = weight.T, bias
 
     def __call__(self, x: Array) -> Array:  # (..., i) -> (..., o)
         found: Array = x @ self.weight
@@ -42,8 +69,10 @@ class Linear:
 class LayerNorm:
     """`nn.LayerNorm` over the last axis."""
 
-    def __init__(self, module: nn.LayerNorm) -> None:
-        self.weight, self.bias, self.eps = array_of(module.weight), array_of(module.bias), module.eps
+    eps = 1e-5
+
+    def __init__(self, weight: Array, bias: Array) -> None:  # (w,) each
+        self.weight, self.bias = weight, bias
 
     def __call__(self, x: Array) -> Array:  # (..., w)
         width = x.shape[-1]
@@ -64,20 +93,3 @@ def log_softmax(logits: Array) -> Array:
     logits = logits - np.maximum.reduce(logits, -1, keepdims=True)
     logits -= np.log(np.add.reduce(np.exp(logits), -1, keepdims=True))
     return logits
-
-
-class MadeOnce(Generic[L, T]):
-    """What is made of a layer's arrays, kept for its next calls; made anew for weights that lie elsewhere than before,
-    as after a copy or a move."""
-
-    def __init__(self, make: Callable[[L], T]) -> None:
-        self._make = make
-        self._made: WeakKeyDictionary[Any, tuple[int, T]] = WeakKeyDictionary()
-
-    def of(self, layer: L, weight: Tensor) -> T:
-        """`weight` is any one of the layer's."""
-        where = weight.data_ptr()
-        kept = self._made.get(layer)
-        if kept is None or kept[0] != where:
-            kept = self._made[layer] = (where, self._make(layer))
-        return kept[1]

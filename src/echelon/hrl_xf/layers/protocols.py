@@ -6,13 +6,10 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from echelon.hrl_xf.layers.l3_situation import Situation
 from echelon.hrl_xf.state.day_batch import DayBatch
-from echelon.onpolicy.distributions import Parts
 from echelon.runtime.arrays import Bools, Ints
 
 Array = NDArray[np.float32]
@@ -22,9 +19,14 @@ class Executor(Protocol):
     """What decides on the threads of a call: the network, the heuristic, or L1 itself."""
 
     def act(
-        self, state: Tensor, situation: Situation, *, generator: torch.Generator | None = None, greedy: bool = True
+        self,
+        state: Array,
+        situation: Situation,
+        *,
+        generator: np.random.Generator | None = None,
+        greedy: bool = True,
     ) -> L3Actions:
-        """Choose at N decisions."""
+        """Choose at N decisions. `state` is of the histories, for a layer that reads them (`l3_play`).  # (N, w)"""
 
 
 class Coordinator(Protocol):
@@ -43,11 +45,17 @@ class GoalMaker(Protocol):
 
 @dataclass(frozen=True)
 class L3Actions:
-    """What was chosen at N decisions."""
+    """What was chosen at N decisions. Tensors on the CPU are taken too."""
 
-    op: Tensor  # (N,) ACCEPT, REJECT, END
-    offer: Tensor  # (N, 3) quantity, unit price, days ahead; zeros unless REJECT
-    parts: Parts
+    op: Ints  # (N,) ACCEPT, REJECT, END
+    offer: Ints  # (N, 3) quantity, unit price, days ahead; zeros unless REJECT
+    parts: dict[str, Ints]
     """as stored for learning: op, day, dq, dp"""
-    log_prob: Tensor  # (N,)
-    op_log_probs: Tensor | None = None  # (N, 3) of ACCEPT, REJECT, END; None where nothing was weighed
+    log_prob: Array  # (N,)
+    op_log_probs: Array | None = None  # (N, 3) of ACCEPT, REJECT, END; None where nothing was weighed
+
+    def __post_init__(self) -> None:
+        for name in ("op", "offer", "log_prob", "op_log_probs"):
+            value = getattr(self, name)
+            if value is not None and not isinstance(value, np.ndarray):
+                object.__setattr__(self, name, np.asarray(value))

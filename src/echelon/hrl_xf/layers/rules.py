@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
-from echelon.hrl_xf.layers.l3_situation import L3Inputs, Mode, Situation
+from echelon.hrl_xf.layers.l3_situation import P_SIZE, Q_SIZE, Mode, Situation, legal_arrays, needed, share_of
 from echelon.hrl_xf.layers.l4_features import CONFLICT_RANGE
 from echelon.hrl_xf.layers.play_arrays import Array
 from echelon.hrl_xf.layers.protocols import L3Actions
@@ -60,18 +58,17 @@ class BaselineExecutor:
 
     def act(
         self,
-        state: Tensor | None,
+        state: Array | None,
         situation: Situation,
         *,
-        generator: torch.Generator | None = None,
+        generator: np.random.Generator | None = None,
         greedy: bool = True,
     ) -> L3Actions:
         """ACCEPT, the baseline, or END, as L1 says."""
-        op, base = torch.as_tensor(situation.l1_op), torch.as_tensor(situation.offer_base)
-        offer = base.masked_fill((op != REJECT)[:, None], 0)
-        zeros = torch.zeros_like(op)
-        parts = {"op": op, "day": offer[:, 2], "dq": zeros + DELTA_Q, "dp": zeros + DELTA_P}
-        return L3Actions(op, offer, parts, torch.zeros(len(op)))
+        op = situation.l1_op
+        offer = np.where((op == REJECT)[:, None], situation.offer_base, 0)
+        parts = {"op": op, "day": offer[:, 2], "dq": np.full_like(op, DELTA_Q), "dp": np.full_like(op, DELTA_P)}
+        return L3Actions(op, offer, parts, np.zeros(len(op), np.float32))
 
 
 class HeuristicExecutor:
@@ -92,40 +89,34 @@ class HeuristicExecutor:
 
     def act(
         self,
-        state: Tensor | None,
+        state: Array | None,
         situation: Situation,
         *,
-        generator: torch.Generator | None = None,
+        generator: np.random.Generator | None = None,
         greedy: bool = True,
     ) -> L3Actions:
         """ACCEPT, an offer, or END where nothing is legal or wanted."""
-        s, x = situation, L3Inputs.of(situation, "direct")
+        s, legal = situation, legal_arrays(situation, "direct", Q_SIZE, P_SIZE)
         n, seller, time = np.arange(len(s)), s.seller, s.relative_time.astype(np.float64)
-        need, least = x.need.numpy(), x.legal.least.numpy()
+        need, least = needed(s), legal.least
         q, _, ahead = s.seen.T
         better = s.others[:, 1] * s.others[:, 2] / np.maximum(s.others[:, 0], 1)  # pieces of better offers, about
         fits = seller | ((better + q <= need) & (ahead <= self.BUY_DAYS))
-        accept = x.legal.accept.numpy() & fits
+        accept = legal.accept & fits
 
-        near = x.legal.day.numpy() & (seller[:, None] | (np.arange(s.open.shape[1]) <= self.BUY_DAYS))
+        near = legal.day & (seller[:, None] | (np.arange(s.open.shape[1]) <= self.BUY_DAYS))
         day = near.argmax(axis=1)
         low, high = s.issues[:, 4].astype(np.float64), s.issues[:, 5].astype(np.float64)
         price = np.floor(low + np.where(seller, np.sqrt(1.0 - time), time) * np.maximum(high - low, 0.0) + 1e-9)
-        affordable = np.floor(np.minimum(x.legal.money.numpy(), 1e9) / np.maximum(price, 1.0))
-        room = x.legal.most.numpy()[n, day]
+        affordable = np.floor(np.minimum(legal.money, 1e9) / np.maximum(price, 1.0))
+        room = legal.most[n, day]
         most = np.where(seller, room, np.minimum(room, affordable))
-        quantity = np.where(seller, most, np.minimum(np.maximum(x.share.numpy(), least), most))
+        quantity = np.where(seller, most, np.minimum(np.maximum(share_of(s), least), most))
         possible = near[n, day] & (quantity >= least) & (seller | (need >= 1))
         op = np.where(accept, ACCEPT, np.where(possible, REJECT, END)).astype(np.int64)
         offer = np.where((op == REJECT)[:, None], np.stack([quantity, price, day], axis=-1), 0.0).astype(np.int64)
-        chosen, sent = torch.as_tensor(op), torch.as_tensor(offer)
-        parts = {
-            "op": chosen,
-            "day": sent[:, 2],
-            "dq": sent[:, 0] - x.legal.first_q,
-            "dp": sent[:, 1] - x.legal.first_p,
-        }
-        return L3Actions(chosen, sent, parts, torch.zeros(len(s)))
+        parts = {"op": op, "day": offer[:, 2], "dq": offer[:, 0] - legal.first_q, "dp": offer[:, 1] - legal.first_p}
+        return L3Actions(op, offer, parts, np.zeros(len(s), np.float32))
 
 
 class HeuristicCoordinator:

@@ -109,7 +109,7 @@ def _of_log(
         tokens, mask = torch.as_tensor(batch.tokens), torch.as_tensor(batch.token_mask)
         state = l3.states(tokens, mask, torch.as_tensor(batch.thread), torch.as_tensor(batch.history))
     chosen = l3.act(state, situation)
-    wish_op, wish = chosen.op.numpy(), chosen.offer.numpy().copy()
+    wish_op, wish = chosen.op, chosen.offer.copy()
     wish[wish_op == ACCEPT] = situation.seen[wish_op == ACCEPT]
     columns = columns_of(read_log(data_dir, record.file.path)[0], data.horizon)
     days = day_batch(columns.days, data.horizon).without_offers()

@@ -19,12 +19,13 @@ from echelon.hrl_xf.dataset.datasets import MacroDataset, MicroDataset, Rows, l4
 from echelon.hrl_xf.dataset.goal_backfill import fill_goals
 from echelon.hrl_xf.dataset.split import Split, WorldSplit
 from echelon.hrl_xf.dataset.tournament import TournamentData
-from echelon.hrl_xf.layers.files import layer_path, read_layer
 from echelon.hrl_xf.layers.l2_manager import load_l2
-from echelon.hrl_xf.layers.l3_executor import TemporalDecisionTransformer, View, load_l3
+from echelon.hrl_xf.layers.l3_executor import TemporalDecisionTransformer, load_l3
+from echelon.hrl_xf.layers.l3_play import View
 from echelon.hrl_xf.layers.l3_situation import Mode
 from echelon.hrl_xf.layers.l4_coordinator import load_l4
 from echelon.hrl_xf.layers.rules import HeuristicCoordinator, HeuristicExecutor, HeuristicManager
+from echelon.hrl_xf.layers.weight_files import layer_path, read_layer
 from echelon.hrl_xf.learning import disagreement
 from echelon.hrl_xf.learning.figures import (
     Figures,
@@ -200,7 +201,7 @@ def rule_figures(source: L3Source, rows: MicroDataset, rule: str) -> Figures:
     else:
         situation = situation_of(b, source.alpha(every))
         actions = HeuristicExecutor().act(None, situation)
-        op, offer = actions.op.numpy(), actions.offer.numpy()
+        op, offer = actions.op, actions.offer
     counts, offers = source.column("op_counts"), source.column("offer_counts")
     answers = answer_figures(op[counts], b.op[counts])
     both = counts & offers & (op == REJECT)

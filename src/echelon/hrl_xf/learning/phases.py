@@ -23,10 +23,11 @@ import numpy as np
 
 from echelon.hrl_xf.dataset.datasets import L4Dataset, MacroDataset, MicroDataset, Rows, macro_of
 from echelon.hrl_xf.layers.day_critic import DayCritic, load_critic
-from echelon.hrl_xf.layers.files import Layer, layer_path, save_layer
+from echelon.hrl_xf.layers.files import Layer, save_layer
 from echelon.hrl_xf.layers.l2_manager import HorizonManagerPPO, QTransform
 from echelon.hrl_xf.layers.l3_executor import TemporalDecisionTransformer
 from echelon.hrl_xf.layers.l4_coordinator import GlobalCoordinator
+from echelon.hrl_xf.layers.weight_files import layer_path
 from echelon.hrl_xf.learning.advantages import Advantages, outcomes_of
 from echelon.hrl_xf.learning.critic import CriticSource, critic_loss
 from echelon.hrl_xf.learning.fit import checkpoint_path, fit, history_of

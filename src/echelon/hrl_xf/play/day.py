@@ -14,14 +14,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
-from echelon.hrl_xf.layers.l2_manager import HorizonManagerPPO
+from echelon.hrl_xf.layers.l2_play import LearntManager
 from echelon.hrl_xf.layers.l3_adjust import guarded, modulated
-from echelon.hrl_xf.layers.l3_executor import TemporalDecisionTransformer
 from echelon.hrl_xf.layers.l3_history import HistoryCache
+from echelon.hrl_xf.layers.l3_play import LearntExecutor
 from echelon.hrl_xf.layers.l3_situation import Situation
 from echelon.hrl_xf.layers.l4_features import ThreadStates, global_features, thread_features
 from echelon.hrl_xf.layers.layers import Layers
@@ -135,7 +133,7 @@ class DayPlay:
         """by partner: offers the agent has sent or accepted and whose fate is open"""
         learnt = layers.l3
         self.cache: HistoryCache | None = None
-        if isinstance(learnt, TemporalDecisionTransformer) and learnt.view == "all":
+        if isinstance(learnt, LearntExecutor) and learnt.view == "all":
             if cache is None or len(cache) < len(self.threads):
                 cache = learnt.new_cache(len(self.threads))
             cache.restart()
@@ -191,7 +189,7 @@ class DayPlay:
     # -- answers --
 
     def answer(
-        self, questions: Sequence[Question], *, greedy: bool = True, generator: torch.Generator | None = None
+        self, questions: Sequence[Question], *, greedy: bool = True, generator: np.random.Generator | None = None
     ) -> dict[str, Wish]:
         """All threads of a call: L1 → L4 → L3 → reservation. What is promised in other threads stays promised."""
         asked = sorted((q for q in questions if self.is_open(q.partner)), key=lambda q: q.partner)
@@ -282,12 +280,12 @@ class DayPlay:
             spot=np.repeat(spot, K, axis=0),
         )
 
-    def _states(self, threads: Sequence[Thread]) -> Tensor:
+    def _states(self, threads: Sequence[Thread]) -> Array:
         """The history's state of each thread, after telling the cache what is new."""
         if self.cache is None:
             learnt = self.layers.l3
-            width = learnt.trunk.width if isinstance(learnt, TemporalDecisionTransformer) else 0
-            return torch.zeros(len(threads), width)
+            width = learnt.width if isinstance(learnt, LearntExecutor) else 0
+            return np.zeros((len(threads), width), np.float32)
         news = [t for t in threads if t.told]
         if news:
             count = [len(t.told) for t in news]
@@ -306,16 +304,16 @@ class DayPlay:
     def _wishes(self, asked: Sequence[Question], actions: L3Actions) -> list[Wish]:
         """L3's choices as answers. Whatever can be clipped is left to L1; what is no answer at all is an error."""
         K = len(asked)
-        finite = np.isfinite(actions.log_prob.numpy()).all()
+        finite = np.isfinite(actions.log_prob).all()
         if actions.op.shape != (K,) or actions.offer.shape != (K, 3) or not finite:
-            raise BadLayerError(f"L3 gave {tuple(actions.op.shape)} answers to {K} threads, or none that is finite")
+            raise BadLayerError(f"L3 gave {actions.op.shape} answers to {K} threads, or none that is finite")
         wishes = []
         for question, op, (q, p, ahead) in zip(asked, actions.op.tolist(), actions.offer.tolist(), strict=True):
             if op == ACCEPT and question.offer is not None:
                 wishes.append(Wish(ACCEPT, question.offer))
             elif op in (END, ACCEPT):
                 wishes.append(NOTHING)
-            elif op == REJECT and q >= 1 and not actions.offer.is_floating_point():
+            elif op == REJECT and q >= 1 and np.issubdtype(actions.offer.dtype, np.integer):
                 wishes.append(Wish(REJECT, (q, self.step + ahead, p)))
             else:
                 raise BadLayerError(f"L3 answered {op} with {q} pieces; REJECT (1) needs a whole number of at least 1")
@@ -333,5 +331,5 @@ class DayPlay:
 
 
 def _goal(l2: GoalMaker, days: DayBatch, features: DayFeatures) -> Array:
-    """A network need not build the features once more."""
-    return l2.goals_of_features(days, features) if isinstance(l2, HorizonManagerPPO) else l2.goals_of_days(days)
+    """A learnt L2 need not build the features once more."""
+    return l2.goals_of_features(days, features) if isinstance(l2, LearntManager) else l2.goals_of_days(days)

@@ -136,7 +136,7 @@ def _limits(play: DayPlay, decided: Decided, *, seller: bool) -> SideLimits | No
 def _thoughts(decided: Decided) -> list[Thought]:
     K = len(decided.questions)
     logs = decided.actions.op_log_probs
-    ops = [None] * K if logs is None else [_rounded(row) for row in logs.exp().tolist()]
+    ops = [None] * K if logs is None else [_rounded(row) for row in np.exp(logs).tolist()]
     rows = zip(decided.questions, decided.wishes, decided.answers, ops, strict=True)
     return [
         Thought(
