@@ -115,6 +115,12 @@ COMMANDS = (
         "echelon.hmasd.commands.evaluate:run",
     ),
     Command(
+        ("hmasd", "bench"),
+        "train several algorithms in several environments with several seeds, and compare them",
+        "echelon.hmasd.options:BenchOptions",
+        "echelon.hmasd.commands.bench:run",
+    ),
+    Command(
         ("hmasd", "render"),
         "film an episode of a trained agent, coloured by skill",
         "echelon.hmasd.options:RenderOptions",

@@ -12,6 +12,7 @@ from echelon.hmasd.config import HMASDConfig
 from echelon.runtime.flags import Flag
 
 LogLevel = Literal["DEBUG", "INFO", "WARNING", "ERROR"]
+WandB = Literal["off", "offline", "online"]
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,8 @@ class TrainOptions:
     """what to tell on the console and in log.txt"""
     quiet: Flag = False
     """say nothing but errors"""
+    wandb: WandB = "off"
+    """also log to Weights & Biases (extra echelon[wandb]); offline writes files for `wandb sync`"""
     config: HMASDConfig = field(default_factory=HMASDConfig)
 
     def __post_init__(self) -> None:
@@ -104,6 +107,57 @@ class EvaluateOptions:
     """options in which the worlds differ from those of the training, each as name=value, such as max_steps=5000"""
     json_path: Path | None = None
     """also write the result here, every episode's return included"""
+
+
+@dataclass(frozen=True)
+class BenchOptions:
+    """Train several algorithms in several environments with several seeds, and compare them.
+
+    Every run is a directory of its own, as `echelon hmasd train` makes it. The same command again resumes what was
+    interrupted, repeats what failed, and adds seeds, algorithms and environments that are new.
+    """
+
+    envs: str = "alice_and_bob"
+    """environments, separated by commas: a preset's name, simple_spread, or package.module:factory"""
+    algorithms: str = "hmasd,mappo"
+    """algorithms, separated by commas"""
+    seeds: int = 5
+    """runs of every algorithm in every environment"""
+    first_seed: int = 1
+    """seeds are counted from here; choose others than those that options were tuned on"""
+    sweep: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
+    """an option of `echelon hmasd train` with the values to try, such as lambda_agent=0.02,0.2; may be repeated: all
+    combinations are trained"""
+    set: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
+    """an option that all runs share, such as total_steps=500000; may be repeated"""
+    output_dir: Path = Path("runs/bench")
+    """the bench's directory"""
+    executor: str = "serial"
+    """where runs are trained, one task for each: serial, loky:2, dask, dask:tcp://host:8786"""
+    eval_every: int | None = None
+    """steps between two evaluations; not given: a twentieth of the training"""
+    eval_episodes: int | None = None
+    """episodes of one evaluation; not given: those of the preset"""
+    metric: str | None = None
+    """what is compared; not given: Eval/SuccessRate where the environment knows success, else Eval/MeanReward"""
+    resamples: int = 2000
+    """bootstrap resamples behind an interval"""
+    wandb: WandB = "off"
+    """also log every run to Weights & Biases (extra echelon[wandb]); offline writes files for `wandb sync`"""
+    dry_run: Flag = False
+    """list the runs and stop"""
+    quiet: Flag = False
+    """say nothing but errors"""
+
+    def __post_init__(self) -> None:
+        for name in ("seeds", "resamples"):
+            if self.__dict__[name] < 1:
+                raise ValueError(f"{name}={self.__dict__[name]} must be at least 1")
+        if self.first_seed < 0:
+            raise ValueError(f"first_seed={self.first_seed} must not be negative")
+        for name in ("eval_every", "eval_episodes"):
+            if self.__dict__[name] is not None and self.__dict__[name] < 1:
+                raise ValueError(f"{name}={self.__dict__[name]} must be at least 1: evaluations are what is compared")
 
 
 @dataclass(frozen=True)

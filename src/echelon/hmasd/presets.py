@@ -9,11 +9,12 @@ another way.
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from echelon.hmasd.config import HMASDConfig
+from echelon.hmasd.config import Algorithm, HMASDConfig
 from echelon.hmasd.config_file import model_options, read_options
 from echelon.hmasd.options import TrainOptions
 
@@ -160,8 +161,18 @@ def train_defaults(arguments: Sequence[str]) -> TrainOptions:
 
 def for_environment(env: str) -> TrainOptions:
     """The preset of an environment, by its name or by the environment it is for; else the plain options."""
-    names = [name for name, options in PRESETS.items() if env in (name, options.config.env)]
+    names = [name for name, options in PRESETS.items() if env in (name, options.config.env, _short(options.config.env))]
     return preset(names[0]) if names else TrainOptions(config=HMASDConfig(env=env))
+
+
+def _short(env: str) -> str:
+    """The name by which people call a versioned module's environment: simple_spread of mpe2.simple_spread_v3."""
+    return re.sub(r"_v\d+$", "", env.partition(":")[0].rpartition(".")[2])
+
+
+def for_algorithm(options: TrainOptions, algorithm: Algorithm) -> TrainOptions:
+    """The same environment's options for another algorithm."""
+    return replace(options, config=replace(options.config, algorithm=algorithm))
 
 
 def _value(arguments: Sequence[str], flag: str) -> str | None:

@@ -50,6 +50,10 @@ def read_run(run: Run, budget: int) -> dict[str, Any]:
         from echelon.reporting.training import training
 
         return training(run.path)
+    if run.kind == "bench":
+        from echelon.reporting.bench import bench
+
+        return bench(run.path)
     from echelon.reporting import arena as arena_data
     from echelon.reporting import collection as collection_data
     from echelon.reporting import log_sources

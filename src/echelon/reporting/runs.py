@@ -8,11 +8,11 @@ from typing import Any, Literal, NamedTuple
 
 from echelon.runtime.files import read_json
 
-Kind = Literal["arena", "collection", "training", "dataset"]
+Kind = Literal["arena", "collection", "training", "dataset", "bench"]
 
 WANTED = (
-    "an arena (`echelon hrl compete`), a training run (`echelon hrl train`, `echelon hmasd train`), a collection "
-    "(`echelon hrl collect`) or a dataset (`echelon hrl dataset`)"
+    "an arena (`echelon hrl compete`), a training run (`echelon hrl train`, `echelon hmasd train`), a bench "
+    "(`echelon hmasd bench`), a collection (`echelon hrl collect`) or a dataset (`echelon hrl dataset`)"
 )
 
 
@@ -34,6 +34,8 @@ def kind_of(folder: Path) -> Kind | None:
     metrics = folder / "metrics.jsonl"
     if metrics.is_file() and metrics.stat().st_size:
         return "training"
+    if _object(folder / "bench.json").get("kind") == "bench" and (folder / "results.json").is_file():
+        return "bench"
     if "decisions_by_answer" in _object(folder / "summary.json"):
         return "dataset"
     return None

@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -40,21 +40,37 @@ class Series:
             raise ValueError(f"steps {self.steps.shape} and values {self.values.shape} must have one shape (N,)")
 
 
+class Recorder(Protocol):
+    """Another place that metrics go to."""
+
+    def log(self, values: Mapping[str, float], step: int, /) -> None:
+        """All values of one step."""
+
+    def close(self) -> None:
+        """Finish."""
+
+
 class MetricsWriter:
     """Writes a run's metrics; opened again on the same directory, it continues.
 
     `resume_step`: the step of the checkpoint the run continues from. Whatever was recorded after it will be
-    recorded again, so it is removed first. `tensorboard=False` writes no event files.
+    recorded again, so it is removed first. `tensorboard=False` writes no event files. `also` gets every value too.
     """
 
     def __init__(
-        self, run_dir: str | os.PathLike[str], *, resume_step: int | None = None, tensorboard: bool = True
+        self,
+        run_dir: str | os.PathLike[str],
+        *,
+        resume_step: int | None = None,
+        tensorboard: bool = True,
+        also: Recorder | None = None,
     ) -> None:
         self.path = Path(run_dir) / "metrics.jsonl"
         self.path.parent.mkdir(parents=True, exist_ok=True)
         _repair(self.path, resume_step)
         self._file = open(self.path, "a", encoding="utf-8")  # noqa: SIM115 - closed by close()
         self._board = _board(Path(run_dir) / "tb", resume_step) if tensorboard else None
+        self._also = also
         self._step: int | None = None
         self._line: dict[str, float] = {}
 
@@ -83,6 +99,9 @@ class MetricsWriter:
         self._file.close()
         if self._board is not None:
             self._board.close()
+        if self._also is not None:
+            self._also.close()
+            self._also = None
 
     def __enter__(self) -> MetricsWriter:
         return self
@@ -93,6 +112,8 @@ class MetricsWriter:
     def _show(self) -> None:
         if self._line:
             logger.info("step %s  %s", self._step, "  ".join(f"{name} {v:.4g}" for name, v in self._line.items()))
+            if self._also is not None and self._step is not None:
+                self._also.log(self._line, self._step)
             self._line = {}
 
 

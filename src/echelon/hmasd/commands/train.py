@@ -30,6 +30,7 @@ from echelon.runtime.checkpoint import latest, load_checkpoint, save_checkpoint
 from echelon.runtime.execution.executors import NamedExecutor, make_executor
 from echelon.runtime.metrics import MetricsWriter, read_metrics
 from echelon.runtime.rundir import RunDir, open_run, read_config
+from echelon.runtime.wandb_run import WandbRun, require_wandb
 
 logger = logging.getLogger("echelon.hmasd")
 
@@ -46,6 +47,7 @@ MAY_CHANGE = (
     "eval_episodes",
     "eval_greedy",
     "checkpoint_every",
+    "wandb",
 )
 """Options that change nothing that is learnt: a run may be resumed with another value."""
 
@@ -131,6 +133,7 @@ def run(options: TrainOptions) -> int:
     torch.set_num_threads(1)
     if options.eval_only:
         return evaluate_only(options)
+    require_wandb(options.wandb)
     with ExitStack() as stack:
         if read_config(options.directory) is not None:
             open_directory(options)  # other options than the run's are refused before worlds are made
@@ -143,7 +146,8 @@ def run(options: TrainOptions) -> int:
         stack.enter_context(logs(folder, options))
         begin(training, folder, options)
         resume_step = training.loop.env_steps if folder.resumed else None
-        metrics = stack.enter_context(MetricsWriter(folder.path, resume_step=resume_step))
+        also = None if options.wandb == "off" else WandbRun(options.wandb, folder.path, run_options(options))
+        metrics = stack.enter_context(MetricsWriter(folder.path, resume_step=resume_step, also=also))
         if wanted(options.tensorboard, options.no_tensorboard):
             stack.enter_context(tensorboard(folder.tensorboard, options.tensorboard_port))
         stack.callback(logger.info, "curves: %s", how_to_open(folder.tensorboard))

@@ -20,7 +20,7 @@ function drawPlots(panels, plots) {
     const panel = h("div", {}, h("h4", {}, title));
     panels.append(panel);
     const lines = series.map((line) => ({ ...line, colour: colour(line.colour), dash: line.colour >= COLOURS ? "7 4" : null }));
-    lineFigure(panel, lines, { x_label, title, height: 240, log: fallsFar(lines) });
+    lineFigure(panel, lines, { x_label, title, height: 240, log: !lines.some((line) => line.low) && fallsFar(lines) });
   }
 }
 

@@ -1,0 +1,1 @@
+"""Many runs compared: which there are, how far they are, and what they say together."""
