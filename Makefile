@@ -18,7 +18,8 @@ $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet torch==2.13.0
 	$(BIN)/pip install --quiet -c constraints.txt -e ".[dask,dev,video]"
-	$(BIN)/pip install --quiet --no-deps scml-agents==0.5.2
+# Without what they declare: tensorflow, xgboost, CUDA libraries; gym, and a pygame in the place of pygame-ce.
+	$(BIN)/pip install --quiet --no-deps scml-agents==0.5.2 overcooked-ai==1.1.0
 	@touch $@
 
 setup: $(STAMP) ## make .venv with everything in it (about two minutes, 2 GB, once)

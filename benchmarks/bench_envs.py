@@ -20,6 +20,7 @@ import numpy as np
 
 from echelon.envs.alice_and_bob import parallel_env as one_room
 from echelon.envs.make import BUILT_IN, make_vector_env
+from echelon.envs.overcooked.env import parallel_env as one_kitchen
 from echelon.envs.parallel import SingleWorld
 from echelon.envs.uav.env import parallel_env as one_sky
 from echelon.envs.vector import Array, DiscreteActions, VectorEnv
@@ -64,6 +65,14 @@ def one_by_one(worlds: list[SingleWorld], actions: list[Array]) -> Callable[[int
     return run
 
 
+def one_world(name: str) -> SingleWorld:
+    """A built-in environment through PettingZoo's API."""
+    family, _, kitchen = name.partition(":")
+    if family == "overcooked":
+        return one_kitchen(kitchen)
+    return one_room() if name == "alice_and_bob" else one_sky(name)
+
+
 def rates(runs: list[Callable[[int], int]], seconds: float, clock: Callable[[], float], rounds: int = 5) -> list[float]:
     """Median steps a second of each, measured turn about."""
     counts = []
@@ -89,15 +98,15 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="short rounds")
     seconds = 0.3 if parser.parse_args().quick else 1.5
     print("environment steps per CPU second")
-    print(f"{'environment':<15}{'worlds':>7}{'arrays':>14}{'one by one':>14}{'ratio':>8}")
+    print(f"{'environment':<34}{'worlds':>7}{'arrays':>14}{'one by one':>14}{'ratio':>8}")
     for name in BUILT_IN:
         for count in BATCHES:
             env = make_vector_env(name, count)
             actions = random_actions(env, 8)
             single = min(count, 32)  # more worlds one by one go no faster
-            worlds = [one_room() if name == "alice_and_bob" else one_sky(name) for _ in range(single)]
+            worlds = [one_world(name) for _ in range(single)]
             ours, loop = rates([batched(env, actions), one_by_one(worlds, actions)], seconds, time.process_time)
-            print(f"{name:<15}{count:>7}{ours:>14,.0f}{loop:>14,.0f}{ours / loop:>7.1f}x", flush=True)
+            print(f"{name:<34}{count:>7}{ours:>14,.0f}{loop:>14,.0f}{ours / loop:>7.1f}x", flush=True)
     print(f"\n{SPREAD}, 32 worlds (environment steps per second)")
     envs = [make_vector_env(SPREAD, 32, workers=w) for w in (0, 1, 2)]
     runs = [batched(env, random_actions(env, 8)) for env in envs]

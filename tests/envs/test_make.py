@@ -7,18 +7,28 @@ from echelon.envs.alice_and_bob import AliceAndBob
 from echelon.envs.foreign.vector import SerialVectorEnv
 from echelon.envs.foreign.workers import WorkerVectorEnv
 from echelon.envs.foreign.world import EnvSetupError
-from echelon.envs.make import BUILT_IN, make_vector_env
+from echelon.envs.make import BUILT_IN, KITCHENS, make_vector_env
+from echelon.envs.overcooked.env import Overcooked
+from echelon.envs.overcooked.layouts import MAPS
 from echelon.envs.uav.config import PRESETS
 from echelon.envs.uav.env import UAVEnv
 
 
-@pytest.mark.parametrize("name", [n for n in BUILT_IN if n != "alice_and_bob"])
+@pytest.mark.parametrize("name", ["uav1", "uav2", "uav2-relay"])
 def test_uav_presets_by_name(name: str) -> None:
     env = make_vector_env(name, 3, 1)
     assert isinstance(env, UAVEnv)
     assert env.spec.name == name
     assert env.config == PRESETS[name]
     assert env.num_envs == 3
+
+
+def test_kitchens_by_name() -> None:
+    assert tuple(MAPS) == KITCHENS
+    for name in (n for n in BUILT_IN if n.startswith("overcooked:")):
+        env = make_vector_env(name, 2, max_steps=9)
+        assert isinstance(env, Overcooked)
+        assert (env.spec.name, env.spec.max_steps) == (name, 9)
 
 
 def test_options_reach_the_environment() -> None:
@@ -48,9 +58,12 @@ def test_the_seed_of_construction_counts() -> None:
         (
             "uav3",
             {},
-            "unknown environment 'uav3'; use uav1, uav2, uav2-relay, alice_and_bob, or package.mod",
+            "unknown environment 'uav3'; use uav1, uav2, uav2-relay, alice_and_bob, overcooked:cramped_room",
         ),
         ("alice_and_bop", {}, r"Did you mean alice_and_bob\?"),
+        ("overcooked:cramped", {}, "Did you mean overcooked:cramped_room or"),
+        ("overcooked:cramped_room", {"workers": 2}, "has no workers"),
+        ("overcooked:cramped_room", {"size": 9}, "no option size; it has max_steps, old_dynamics, random_starts"),
         ("odd_env:counter", {}, "there is no module odd_env"),
         ("mpe2.simple_spred_v3:parallel_env", {}, r"did you mean mpe2\.simple_spread_v3:parallel_env"),
         ("nowhere.at_all:env", {}, "No module named 'nowhere'"),

@@ -14,6 +14,7 @@ from pettingzoo.test import parallel_api_test
 
 from echelon.envs import alice_and_bob
 from echelon.envs.make import make_vector_env
+from echelon.envs.overcooked import env as kitchen
 from echelon.envs.parallel import SingleWorld
 from echelon.envs.uav import env as uav
 
@@ -23,6 +24,7 @@ VIEWS: dict[str, Callable[..., SingleWorld]] = {
     "uav2-relay": lambda **o: uav.parallel_env("uav2-relay", sensing_range=400.0, **o),
     "uav1-3gpp": lambda **o: uav.parallel_env("uav1", channel="3gpp-36777", **o),
     "alice_and_bob": alice_and_bob.parallel_env,
+    "overcooked:cramped_room": lambda **o: kitchen.parallel_env("cramped_room", random_starts=True, **o),
 }
 
 
@@ -56,14 +58,15 @@ def test_the_view_of_one_world_is_deterministic_over_whole_episodes(view: str) -
     assert any(not np.array_equal(a[k], b[k]) for a, b in zip(one, other, strict=True) for k in a)
 
 
-@pytest.mark.parametrize("view", ["uav2", "alice_and_bob"])
+@pytest.mark.parametrize("view", ["uav2", "alice_and_bob", "overcooked:cramped_room"])
 def test_the_view_equals_the_arrays_over_several_episodes(view: str) -> None:
-    single, arrays = VIEWS[view](max_steps=5), make_vector_env(view, 1, [6], max_steps=5)
+    single, own = VIEWS[view](max_steps=5), {"random_starts": True} if view.startswith("overcooked") else {}
+    arrays = make_vector_env(view, 1, [6], max_steps=5, **own)
     seen, _ = single.reset(seed=6)
     row, rng = arrays.reset(), np.random.default_rng(0)
     for t in range(17):
         assert [seen[a].tolist() for a in single.possible_agents] == row.observation[0].tolist()
-        actions = rng.integers(0, 5, (1, 2)) if view == "alice_and_bob" else rng.uniform(-1, 1, (1, 5, 3))
+        actions = rng.uniform(-1, 1, (1, 5, 3)) if view == "uav2" else rng.integers(0, 5, (1, 2))
         row = arrays.step(actions)
         seen, rewards, terminated, truncated, infos = single.step(dict(zip(single.agents, actions[0], strict=True)))
         assert [seen[a].tolist() for a in single.possible_agents] == row.final_observation[0].tolist()
@@ -79,7 +82,7 @@ def test_the_view_equals_the_arrays_over_several_episodes(view: str) -> None:
             seen, _ = single.reset()
 
 
-@pytest.mark.parametrize("view", ["uav1", "alice_and_bob"])
+@pytest.mark.parametrize("view", ["uav1", "alice_and_bob", "overcooked:cramped_room"])
 def test_rendering_of_the_view(view: str) -> None:
     env = VIEWS[view](render_mode="rgb_array", max_steps=2)
     env.reset(seed=0)

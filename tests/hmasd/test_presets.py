@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from echelon.envs.make import make_vector_env
+from echelon.envs.make import is_built_in, make_vector_env
 from echelon.hmasd.presets import PRESETS, preset, train_defaults
 
 
@@ -17,6 +17,16 @@ def test_the_paper_preset_is_the_papers_table() -> None:
     assert not c.critic_sees_skills
     assert not c.skill_baseline
     assert (c.advantage_std_floor, c.discoverer_std_floor) == (1e-5, 1e-5)
+
+
+def test_the_paper_preset_of_overcooked_is_the_papers_table() -> None:
+    c = PRESETS["overcooked-paper"].config
+    assert (c.env, c.environment_options()) == ("overcooked:cramped_room", {})
+    assert (c.lr, c.k, c.team_skills, c.agent_skills) == (1e-4, 25, 3, 3)
+    assert (c.lambda_h, c.lambda_l, c.lambda_e, c.lambda_team, c.lambda_agent) == (0.01, 0.01, 100.0, 1.0, 0.5)
+    assert (c.envs, c.samples_per_update, c.hidden, c.recurrent) == (32, 32 * 400, 64, True)
+    assert not c.skill_baseline
+    assert not c.relative_intrinsic
 
 
 def test_the_tuned_preset_is_the_one_the_results_were_made_with() -> None:
@@ -66,7 +76,7 @@ def test_the_tuned_uav_presets_are_the_same_worlds_with_the_same_skills(name: st
 @pytest.mark.parametrize("name", sorted(PRESETS))
 def test_every_preset_names_an_environment_that_exists(name: str) -> None:
     c = PRESETS[name].config
-    extra = {} if ":" not in c.env else {"workers": 0}
+    extra = {} if is_built_in(c.env) else {"workers": 0}
     with make_vector_env(c.env, 1, 0, **extra, **c.environment_options()) as env:
         assert env.reset().observation.shape[0] == 1
 
@@ -77,6 +87,11 @@ def test_defaults_follow_the_arguments() -> None:
     assert train_defaults(["--env", "some.module:factory"]).config.env == "some.module:factory"
     assert train_defaults(["--preset", "uav2-relay-tuned"]).config.env == "uav2-relay"
     assert train_defaults([]).preset == "uav1"
+    assert train_defaults(["--env", "overcooked:cramped_room"]).preset == "overcooked"
+    ring = train_defaults(["--env", "overcooked:coordination_ring"])
+    assert ring.config.env == "overcooked:coordination_ring"
+    assert ring.config.environment_options() == PRESETS["overcooked"].config.environment_options()
+    assert ring.directory != PRESETS["overcooked"].directory
     assert train_defaults(["--env", "mpe2.simple_spread_v3:parallel_env"]).preset == "spread"
 
 

@@ -36,6 +36,7 @@ class Outcome:
     reward: Array  # (B,)
     terminated: Bool | None  # (B,); None where nothing ever ends by itself
     info: dict[str, Array]
+    score: Array | None = None  # (B,): what `episode_return` counts, where that is not the reward
 
 
 class DenseEnv(VectorEnv):
@@ -95,7 +96,7 @@ class DenseEnv(VectorEnv):
         self.step_count += 1
         outcome = self._advance(checked)
         reward = outcome.reward.astype(np.float32)
-        self.episode_return += reward
+        self.episode_return += reward if outcome.score is None else outcome.score
         late = self.step_count >= self._limit
         terminated = self._none_dropped.copy() if outcome.terminated is None else outcome.terminated
         truncated = late if outcome.terminated is None else late & ~terminated

@@ -12,7 +12,13 @@ from typing import Any
 from echelon.envs.foreign.world import EnvSetupError
 from echelon.envs.vector import VectorEnv
 
-BUILT_IN = ("uav1", "uav2", "uav2-relay", "alice_and_bob")
+KITCHENS = ("cramped_room", "asymmetric_advantages", "coordination_ring", "forced_coordination", "counter_circuit")
+BUILT_IN = ("uav1", "uav2", "uav2-relay", "alice_and_bob", *(f"overcooked:{kitchen}" for kitchen in KITCHENS))
+
+
+def is_built_in(name: str) -> bool:
+    """An environment of our own, by a name that is not a `package.module:factory`."""
+    return ":" not in name or name.startswith("overcooked:")
 
 
 def make_vector_env(
@@ -28,7 +34,7 @@ def make_vector_env(
         if workers:
             raise EnvSetupError(f"{name} is arrays in this process and has no workers; leave workers={workers} out")
         return _built_in(name, num_envs, seed, kwargs)
-    if ":" not in name:
+    if is_built_in(name):
         raise EnvSetupError(_unknown(name))
     _check_module(name)
     team_reward = kwargs.pop("team_reward", "mean")
@@ -45,14 +51,25 @@ def _built_in(name: str, num_envs: int, seed: int | Sequence[int], kwargs: dict[
     if name == "alice_and_bob":
         from echelon.envs.alice_and_bob import AliceAndBob
 
-        known = [p for p in inspect.signature(AliceAndBob).parameters if p not in ("num_envs", "seed")]
-        if wrong := sorted(set(kwargs) - set(known)):
-            raise EnvSetupError(f"{name} has no option {', '.join(wrong)}; it has {', '.join(known)}")
+        _check_options(name, AliceAndBob, kwargs)
         return AliceAndBob(num_envs, seed, **kwargs)
+    if name.startswith("overcooked:"):
+        from echelon.envs.overcooked.env import Overcooked
+
+        _check_options(name, Overcooked, kwargs)
+        return Overcooked(name.removeprefix("overcooked:"), num_envs, seed, **kwargs)
     from echelon.envs.uav.config import uav_config
     from echelon.envs.uav.env import UAVEnv
 
     return UAVEnv(uav_config(name, **kwargs), num_envs, seed, name=name)
+
+
+def _check_options(name: str, env: type[VectorEnv], kwargs: dict[str, Any]) -> None:
+    """Options are the keyword arguments of the class."""
+    parameters = inspect.signature(env).parameters.values()
+    known = [p.name for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY]
+    if wrong := sorted(set(kwargs) - set(known)):
+        raise EnvSetupError(f"{name} has no option {', '.join(wrong)}; it has {', '.join(known)}")
 
 
 def _unknown(name: str) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from echelon.envs.make import make_vector_env
+from echelon.envs.make import is_built_in, make_vector_env
 from echelon.envs.random_streams import WorldStreams, world_seeds
 from echelon.envs.vector import BoxActions, Observed, VectorEnv
 from echelon.hmasd.agent import HMASDAgent
@@ -83,7 +83,7 @@ def random_play(options: Mapping[str, Any], episodes: int, seed: int) -> Evaluat
 
 
 def _test_worlds(config: HMASDConfig, episodes: int, seed: int) -> VectorEnv:
-    workers = None if ":" not in config.env else 0
+    workers = None if is_built_in(config.env) else 0
     env_seed = task_seed(seed, "evaluation", "worlds")
     return make_vector_env(config.env, episodes, env_seed, workers=workers, **config.environment_options())
 
@@ -122,7 +122,7 @@ def evaluate_weights(
 def move_to(agent: HMASDAgent, env_options: Sequence[str]) -> None:
     """Let an agent be tested in worlds with other options; it must see and do the same kinds of things there."""
     config = replace(agent.config, env_options=(*agent.config.env_options, *env_options))
-    workers = None if ":" not in config.env else 0
+    workers = None if is_built_in(config.env) else 0
     with make_vector_env(config.env, 1, 0, workers=workers, **config.environment_options()) as env:
         Sizes.of(env.spec, config).check_same(agent.sizes, "the agent")
     agent.config = config

@@ -24,9 +24,9 @@ class TrainOptions:
     """
 
     preset: str | None = None
-    """tuned: alice_and_bob, uav1, uav2, uav2-relay (these three also with -tuned: another view); spread, for MPE's
-    simple_spread; values of the documents: alice_and_bob-paper, uav1-as-given, uav2-as-given, uav2-relay-as-given;
-    not given: the one of --env, if any"""
+    """tuned: alice_and_bob, overcooked, uav1, uav2, uav2-relay (these three also with -tuned: another view); spread,
+    for MPE's simple_spread; values of the documents: alice_and_bob-paper, overcooked-paper, uav1-as-given,
+    uav2-as-given, uav2-relay-as-given; not given: the one of --env, if any"""
     config_file: Annotated[Path | None, tyro.conf.arg(name="config")] = None
     """a TOML or JSON file of options, or the config.json of a run; options given here on the command line come last"""
     output_dir: Path | None = None

@@ -156,7 +156,7 @@ class Player:
     def _state_of(self, seen: Array) -> Array:
         """The global state where it follows from the observations: joined ones, or those of our environments."""
         sizes = self.sizes
-        if self.spec.name == "alice_and_bob":
+        if self.spec.name == "alice_and_bob" or self.spec.name.startswith("overcooked:"):
             return seen[:, 0]
         if self.spec.state_joined:
             return self.spec.joint_state(seen)

@@ -1,9 +1,9 @@
 """Presets: options that belong together. Imports neither torch nor numpy.
 
-`alice_and_bob-paper` has the values of the paper's tables, `alice_and_bob` those that a search found to work
-(docs/notebook.md says what matters and why). `uav1`, `uav2` and `uav2-relay` are options under which these worlds are
-learnt; `…-as-given` is the user's configuration to the letter; those that end in `-tuned` are the same worlds, seen
-another way.
+`alice_and_bob-paper` and `overcooked-paper` have the values of the paper's tables, `alice_and_bob` and `overcooked`
+those that a search found to work (docs/notebook.md and docs/results/overcooked.md say what matters). `uav1`, `uav2` and
+`uav2-relay` are options under which these worlds are learnt; `…-as-given` is the user's configuration to the letter;
+those that end in `-tuned` are the same worlds, seen another way.
 """
 
 from __future__ import annotations
@@ -57,6 +57,43 @@ _ALICE = replace(
     advantage_std_floor=0.1,
     discoverer_std_floor=1.0,
     recurrent=False,
+    kl_stop=0.03,
+)
+
+# Whole episodes of 400 steps per round; the number of steps is not in the paper's tables.
+_OVERCOOKED_PAPER = replace(
+    _ALICE_PAPER,
+    env="overcooked:cramped_room",
+    total_steps=10_000_000,
+    samples_per_update=12_800,
+    k=25,
+    team_skills=3,
+    agent_skills=3,
+    lambda_h=0.01,
+    lambda_l=0.01,
+    lambda_e=100.0,
+    lambda_team=1.0,
+    lambda_agent=0.5,
+    lr=1e-4,
+)
+
+# Rewards for parts of the work, which vanish over half of the training (each of 64 worlds lives 78,125 steps).
+_OVERCOOKED = replace(
+    _OVERCOOKED_PAPER,
+    env_options=("shaping=1", "shaping_steps=40000"),
+    total_steps=5_000_000,
+    envs=64,
+    samples_per_update=25_600,
+    lambda_e=1.0,
+    lambda_team=0.01,
+    lambda_agent=0.02,
+    relative_intrinsic=True,
+    skill_baseline=True,
+    recurrent=False,
+    lr=5e-4,
+    epochs=5,
+    discriminator_epochs=5,
+    minibatches=4,
     kl_stop=0.03,
 )
 
@@ -125,6 +162,8 @@ UAVS = ("uav1", "uav2", "uav2-relay")
 PRESETS: dict[str, TrainOptions] = {
     "alice_and_bob": TrainOptions(config=_ALICE, eval_episodes=100),
     "alice_and_bob-paper": TrainOptions(config=_ALICE_PAPER, eval_episodes=100),
+    "overcooked": TrainOptions(config=_OVERCOOKED, eval_episodes=32),
+    "overcooked-paper": TrainOptions(config=_OVERCOOKED_PAPER, eval_episodes=32),
     **{env: TrainOptions(config=replace(_UAV, env=env), eval_greedy=True, eval_episodes=32) for env in UAVS},
     **{f"{env}-as-given": TrainOptions(config=replace(_AS_GIVEN, env=env), eval_greedy=True) for env in UAVS},
     **{
@@ -162,7 +201,11 @@ def train_defaults(arguments: Sequence[str]) -> TrainOptions:
 def for_environment(env: str) -> TrainOptions:
     """The preset of an environment, by its name or by the environment it is for; else the plain options."""
     names = [name for name, options in PRESETS.items() if env in (name, options.config.env, _short(options.config.env))]
-    return preset(names[0]) if names else TrainOptions(config=HMASDConfig(env=env))
+    if names:
+        return preset(names[0])
+    if env.startswith("overcooked:"):  # the other kitchens start from the same options
+        return replace(PRESETS["overcooked"], config=replace(_OVERCOOKED, env=env))
+    return TrainOptions(config=HMASDConfig(env=env))
 
 
 def _short(env: str) -> str:

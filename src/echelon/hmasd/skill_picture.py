@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from echelon.envs.make import make_vector_env
+from echelon.envs.make import is_built_in, make_vector_env
 from echelon.envs.random_streams import WorldStreams, world_seeds
 from echelon.envs.vector import VectorEnv
 from echelon.hmasd.agent import HMASDAgent
@@ -45,7 +45,7 @@ def watch_skills(agent: HMASDAgent, seed: int) -> SkillUse:
     if not agent.sizes.skilled:
         raise ValueError("this agent has no skills to draw (it was trained with --algorithm mappo)")
     config = agent.config
-    workers = None if ":" not in config.env else 0
+    workers = None if is_built_in(config.env) else 0
     env_seed = task_seed(seed, "skills", "worlds")
     with make_vector_env(config.env, WORLDS, env_seed, workers=workers, **config.environment_options()) as env:
         visits, actions = _with_random_skills(agent, env, seed)

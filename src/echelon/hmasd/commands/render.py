@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
 from echelon.envs.foreign.world import EnvSetupError
-from echelon.envs.make import make_vector_env
+from echelon.envs.make import is_built_in, make_vector_env
 from echelon.hmasd.agent import HMASDAgent, find_checkpoint
 from echelon.hmasd.evaluation import move_to
 from echelon.hmasd.options import RenderOptions
@@ -29,7 +29,7 @@ COLOURS = ("#ffe600", "#e377c2", "#00d5e0", "#8c4a2f", "#7cdd18", "#111111", "#d
 def frames(agent: HMASDAgent, seed: int, greedy: bool, max_steps: int, every: int) -> Iterator[NDArray[np.uint8]]:
     """Pictures of one episode, (height, width, 3) each, with the skills in force written below."""
     config = agent.config
-    workers = None if ":" not in config.env else 0
+    workers = None if is_built_in(config.env) else 0
     env_seed = task_seed(seed, "film", "world")
     with make_vector_env(config.env, 1, env_seed, workers=workers, **config.environment_options()) as env:
         seen = env.reset()
@@ -49,7 +49,7 @@ def frames(agent: HMASDAgent, seed: int, greedy: bool, max_steps: int, every: in
 def to_film(agent: HMASDAgent, env_options: Sequence[str]) -> None:
     """Let the agent play in worlds with these options, which draw themselves: third-party ones must be asked to."""
     asked = any(option.startswith("render_mode=") for option in (*agent.config.env_options, *env_options))
-    if ":" in agent.config.env and not asked:
+    if not is_built_in(agent.config.env) and not asked:
         with suppress(EnvSetupError):  # a factory without that option may draw nevertheless
             move_to(agent, (*env_options, "render_mode=rgb_array"))
             return

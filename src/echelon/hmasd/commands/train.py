@@ -11,7 +11,7 @@ from pathlib import Path
 
 import torch
 
-from echelon.envs.make import make_vector_env
+from echelon.envs.make import is_built_in, make_vector_env
 from echelon.envs.vector import VectorEnv
 from echelon.hmasd.agent import HMASDAgent, find_checkpoint
 from echelon.hmasd.beside import BackgroundEvaluation, Weights
@@ -58,7 +58,7 @@ class Run:
     def __init__(self, options: TrainOptions, executor: NamedExecutor | None) -> None:
         config = options.config
         probe = make_vector_env(
-            config.env, 1, 0, **({} if ":" not in config.env else {"workers": 0}), **config.environment_options()
+            config.env, 1, 0, **({} if is_built_in(config.env) else {"workers": 0}), **config.environment_options()
         )
         with probe:
             if config.agent_ids is None:

@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from echelon.envs.make import make_vector_env
+from echelon.envs.make import is_built_in, make_vector_env
 from echelon.envs.random_streams import world_seeds
 from echelon.envs.vector import VectorEnv
 from echelon.hmasd.config import HMASDConfig
@@ -49,10 +49,8 @@ def group_env(config: HMASDConfig, group: int, workers: int | None) -> VectorEnv
     """The worlds of one group, with the seeds their numbers give them."""
     size = config.envs // config.collectors
     seeds = world_seeds(task_seed(config.seed, "worlds"), config.envs)[group * size : (group + 1) * size]
-    built_in = ":" not in config.env
-    return make_vector_env(
-        config.env, size, seeds, workers=None if built_in else workers, **config.environment_options()
-    )
+    its_workers = None if is_built_in(config.env) else workers
+    return make_vector_env(config.env, size, seeds, workers=its_workers, **config.environment_options())
 
 
 def group_collector(
