@@ -15,7 +15,6 @@ from echelon.hmasd.learning.rollout import COORDINATOR
 from echelon.hmasd.networks.networks import HMASDNetworks
 from echelon.onpolicy.chunks import cut
 from echelon.onpolicy.loss import ppo_loss
-from echelon.onpolicy.written.gradients import Gradients
 from tests.hmasd.small import SKY, SMALL, make, small
 
 KINDS = [
@@ -34,13 +33,12 @@ def test_no_operation_of_an_update_mixes_devices(config: HMASDConfig) -> None:
         chunks = cut(batch, batch.reward, batch.reward).to(nowhere)
         policy = networks.coordinator if level == COORDINATOR else networks.discoverer
         assert policy is not None
-        with torch.no_grad():
-            now, back = policy.score(chunks)
-            loss = ppo_loss(
-                now, chunks.log_prob, chunks.value, chunks.advantage, chunks.target, chunks.acts,
-                config.coordinator_ppo(), None, chunks.earns,
-            )  # fmt: skip
-            back(Gradients(), *loss.slopes)
+        now = policy.evaluate(chunks)
+        loss = ppo_loss(
+            now, chunks.log_prob, chunks.value, chunks.advantage, chunks.target, chunks.acts,
+            config.coordinator_ppo(), None, chunks.earns,
+        )  # fmt: skip
+        loss.total.backward()  # type: ignore[no-untyped-call]
         assert now.log_prob.device == loss.total.device == nowhere
 
 

@@ -238,38 +238,3 @@ def test_the_same_generator_gives_the_same_draws() -> None:
     )
     first, second = joint.sample(_generator(5)), joint.sample(_generator(5))
     assert all(torch.equal(first[name], second[name]) for name in first)
-
-
-@pytest.mark.parametrize("rows", [3, 1000])
-@pytest.mark.parametrize("masked", [True, False])
-def test_the_written_gradient_of_a_categorical_is_the_derived_one(masked: bool, rows: int) -> None:
-    logits = torch.randn(2, rows, 4, generator=_generator(), dtype=torch.float64)
-    mask = torch.rand(2, rows, 4, generator=_generator(1)) < 0.6 if masked else None
-    stored = torch.randint(4, (2, rows), generator=_generator(2))
-    if mask is not None:
-        mask.scatter_(-1, stored.unsqueeze(-1), True)
-        mask[0, 0] = False  # nothing to decide
-        stored[0, 0] = 0
-    by_log_prob, by_entropy = torch.randn(2, 2, rows, generator=_generator(3), dtype=torch.float64)
-    log_prob, entropy, back = MaskedCategorical(logits, mask).score(stored)
-    source = logits.clone().requires_grad_()
-    one = MaskedCategorical(source, mask)
-    torch.testing.assert_close(log_prob, one.log_prob(stored))
-    torch.testing.assert_close(entropy, one.entropy())
-    total = (one.log_prob(stored) * by_log_prob + one.entropy() * by_entropy).sum()
-    torch.testing.assert_close(back(by_log_prob, by_entropy)[0], torch.autograd.grad(total, source)[0])
-
-
-@pytest.mark.parametrize("by_row", [False, True])
-def test_the_written_gradient_of_a_squashed_normal_is_the_derived_one(by_row: bool) -> None:
-    mean, stored, rows = torch.randn(3, 5, 3, 2, generator=_generator(), dtype=torch.float64)
-    log_std = rows if by_row else torch.tensor([-0.7, 0.4], dtype=torch.float64)
-    by_log_prob, by_entropy = torch.randn(2, 5, 3, generator=_generator(1), dtype=torch.float64)
-    log_prob, entropy, back = SquashedNormal(mean, log_std, -2.0, 1.0).score(stored)
-    sources = [mean.clone().requires_grad_(), log_std.clone().requires_grad_()]
-    one = SquashedNormal(sources[0], sources[1], -2.0, 1.0)
-    torch.testing.assert_close(log_prob, one.log_prob(stored))
-    torch.testing.assert_close(entropy, one.entropy())
-    total = (one.log_prob(stored) * by_log_prob + one.entropy() * by_entropy).sum()
-    for ours, theirs in zip(back(by_log_prob, by_entropy), torch.autograd.grad(total, sources), strict=True):
-        torch.testing.assert_close(ours, theirs)

@@ -24,7 +24,7 @@ from echelon.onpolicy.loss import Evaluation
 from echelon.onpolicy.optimizer import JointAdam
 from echelon.onpolicy.options import PPOOptions
 from echelon.onpolicy.ppo import PPOLearner
-from echelon.onpolicy.written.recurrent import run_gru
+from echelon.onpolicy.recurrent import run_gru
 from tests.rounding import assert_equal_but_for_rounding
 
 pytestmark = pytest.mark.numeric

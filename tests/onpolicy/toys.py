@@ -21,7 +21,7 @@ from echelon.onpolicy.loss import Evaluation
 from echelon.onpolicy.optimizer import JointAdam
 from echelon.onpolicy.options import PPOOptions
 from echelon.onpolicy.ppo import PPOLearner, PPOStats
-from echelon.onpolicy.written.recurrent import run_gru
+from echelon.onpolicy.recurrent import run_gru
 
 Array = NDArray[Any]
 

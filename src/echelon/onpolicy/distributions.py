@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -20,8 +20,6 @@ from torch import Tensor
 from torch.nn import functional
 
 Parts = dict[str, Tensor]
-BackScore = Callable[[Tensor, Tensor], tuple[Tensor, ...]]
-"""(gradients of log-probability and entropy) -> those of what the distribution was made of."""
 
 
 class Distribution(Protocol):
@@ -61,7 +59,7 @@ class MaskedCategorical:
             mask = mask | (nothing & only_first)
             logits = logits.masked_fill(~mask, -math.inf)
         self.mask = mask
-        self.log_probs = log_softmax(logits)  # (..., K)
+        self.log_probs = functional.log_softmax(logits, -1)  # (..., K)
 
     @property
     def probs(self) -> Tensor:
@@ -85,39 +83,12 @@ class MaskedCategorical:
 
     def entropy(self) -> Tensor:
         """-sum p log p, where 0 log 0 is 0, (...)."""
-        return -(self.probs * self._finite()).sum(-1)
-
-    def _finite(self) -> Tensor:
-        """Log-probabilities with 0 in place of -inf, for products with probabilities of 0."""
-        return self.log_probs if self.mask is None else self.log_probs.masked_fill(~self.mask, 0.0)
-
-    def score(self, stored: Tensor) -> tuple[Tensor, Tensor, BackScore]:
-        """Log-probability, entropy and, written out, the gradient of the logits, (..., K):
-
-        d log p_a / dl_j = 1[j = a] - p_j,    dH / dl_j = -p_j (log p_j + H)
-        """
-        probs, finite = self.probs, self._finite()
-        entropy = (probs * finite).sum(-1).neg_()
-
-        def back(by_log_prob: Tensor, by_entropy: Tensor) -> tuple[Tensor]:
-            by_log_prob, by_entropy = by_log_prob.unsqueeze(-1), by_entropy.unsqueeze(-1)
-            gradient = (finite + entropy.unsqueeze(-1)).mul_(-by_entropy).sub_(by_log_prob).mul_(probs)
-            return (gradient.scatter_add_(-1, stored.unsqueeze(-1), by_log_prob),)
-
-        return self.log_prob(stored), entropy, back
+        finite = self.log_probs if self.mask is None else self.log_probs.masked_fill(~self.mask, 0.0)
+        return -(self.probs * finite).sum(-1)
 
     def action(self, stored: Tensor) -> Tensor:
         """The choice itself."""
         return stored
-
-
-def log_softmax(logits: Tensor) -> Tensor:
-    """Over the last axis; of few choices for very many rows, many rows at a time, if no gradient is to be derived."""
-    if logits.requires_grad or logits.numel() < 2048:
-        return functional.log_softmax(logits, -1)
-    columns = logits.movedim(-1, 0).contiguous()  # (K, ...)
-    columns = columns - columns.amax(0)
-    return columns.sub_(columns.exp().sum(0).log_()).movedim(0, -1)
 
 
 def invert(probs: Tensor, uniform: Tensor) -> Tensor:
@@ -135,42 +106,19 @@ def soft_bounded(raw: Tensor, low: float, high: float) -> Tensor:
     return middle + half * torch.tanh((raw - middle) / half)
 
 
-def soft_bounded_slope(bounded: Tensor, low: float, high: float) -> Tensor:
-    """The slope of `soft_bounded` where it gives `bounded`: 1 - tanh^2."""
-    middle, half = (low + high) / 2, (high - low) / 2
-    return 1 - ((bounded - middle) / half) ** 2
-
-
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(8)
 _WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
 
 
-def mean_log_slope(mean: Tensor, std: Tensor) -> tuple[Tensor, Tensor]:
-    """E[log(1 - tanh(u)^2)] for u ~ Normal(mean, std), by quadrature, and the u it was taken at, (..., 8)."""
-    u = mean.unsqueeze(-1) + std.unsqueeze(-1) * mean.new_tensor(_NODES)
-    size = u.abs()
-    slope = (size * -2).exp_().log1p_().add_(size).mul_(-2)  # log(1 - tanh^2) = -2 (|u| + log(1 + e^{-2|u|}) - log 2)
-    return slope @ mean.new_tensor(_WEIGHTS) + 2 * math.log(2), u
+def log_slope(u: Tensor) -> Tensor:
+    """log(1 - tanh(u)^2), without the loss of digits at large u."""
+    return 2 * (math.log(2) - u - functional.softplus(-2 * u))
 
 
-def mean_log_slope_gradient(u: Tensor) -> tuple[Tensor, Tensor]:
-    """Gradients of `mean_log_slope` by mean and std, which need only tanh: -2 E[tanh(u)], -2 E[node tanh(u)]."""
-    nodes, weights = u.new_tensor(_NODES), u.new_tensor(_WEIGHTS)
-    by_mean, by_std = (torch.tanh(u) @ torch.stack([weights, weights * nodes], 1)).mul_(-2).unbind(-1)
-    return by_mean, by_std
-
-
-class _MeanLogSlope(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, mean: Tensor, std: Tensor) -> Tensor:
-        slope, u = mean_log_slope(mean, std)
-        ctx.save_for_backward(u)
-        return slope
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor]:
-        by_mean, by_std = mean_log_slope_gradient(*ctx.saved_tensors)
-        return by_mean * gradients[0], by_std * gradients[0]
+def mean_log_slope(mean: Tensor, std: Tensor) -> Tensor:
+    """E[log(1 - tanh(u)^2)] for u ~ Normal(mean, std), by quadrature."""
+    u = mean.unsqueeze(-1) + std.unsqueeze(-1) * mean.new_tensor(_NODES)  # (..., 8)
+    return log_slope(u) @ mean.new_tensor(_WEIGHTS)
 
 
 class SquashedNormal:
@@ -195,7 +143,7 @@ class SquashedNormal:
             raise ValueError(f"low={low} must be less than high={high}")
         self.low, self.high = low, high
         self.mean = mean
-        self._bounded = bounded = soft_bounded(log_std, *self.LOG_STD)
+        bounded = soft_bounded(log_std, *self.LOG_STD)
         self.log_std, self.std = bounded.expand_as(mean), bounded.exp().expand_as(mean)
 
     def sample(self, generator: torch.Generator | None = None) -> Tensor:
@@ -211,43 +159,17 @@ class SquashedNormal:
         """Log-density of the squashed action, summed over its dimensions, (...)."""
         score = (stored - self.mean) / self.std
         normal = -0.5 * score * score - self.log_std - 0.5 * math.log(2 * math.pi)
-        return (normal - self._log_slope(stored)).sum(-1)
+        return (normal - log_slope(stored) - math.log((self.high - self.low) / 2)).sum(-1)
 
     def entropy(self) -> Tensor:
         """Entropy of the squashed action, summed over its dimensions, (...)."""
-        return self._entropy(_MeanLogSlope.apply(self.mean, self.std))  # type: ignore[no-untyped-call]
-
-    def _entropy(self, slope: Tensor) -> Tensor:
         constant = 0.5 * math.log(2 * math.pi * math.e) + math.log((self.high - self.low) / 2)
+        slope = mean_log_slope(self.mean, self.std)
         return (self.log_std + slope).sum(-1) + constant * self.mean.shape[-1]
-
-    def score(self, stored: Tensor) -> tuple[Tensor, Tensor, BackScore]:
-        """Log-probability, entropy and, written out, the gradients of mean (..., D) and of log_std, one or one a row.
-
-        With s = (u - mean) / std and E the mean log slope:
-
-            d log p / d mean = s / std,    dH / d mean = dE / d mean
-            d log p / d log std = s^2 - 1,    dH / d log std = 1 + std dE / d std
-        """
-        slope, u = mean_log_slope(self.mean, self.std)
-
-        def back(by_log_prob: Tensor, by_entropy: Tensor) -> tuple[Tensor, Tensor]:
-            by_log_prob, by_entropy = by_log_prob.unsqueeze(-1), by_entropy.unsqueeze(-1)
-            score, (slope_mean, slope_std) = (stored - self.mean) / self.std, mean_log_slope_gradient(u)
-            mean = by_log_prob * score / self.std + by_entropy * slope_mean
-            log_std = by_log_prob * (score * score - 1) + by_entropy * (1 + self.std * slope_std)
-            bounded = self._bounded
-            return mean, log_std.sum_to_size(bounded.shape) * soft_bounded_slope(bounded, *self.LOG_STD)
-
-        return self.log_prob(stored), self._entropy(slope), back
 
     def action(self, stored: Tensor) -> Tensor:
         """The squashed action, inside [low, high]."""
         return torch.tanh(stored).mul_((self.high - self.low) / 2).add_((self.high + self.low) / 2)
-
-    def _log_slope(self, u: Tensor) -> Tensor:
-        """log |da/du|."""
-        return 2 * (math.log(2) - u - functional.softplus(-2 * u)) + math.log((self.high - self.low) / 2)
 
 
 @dataclass(frozen=True)

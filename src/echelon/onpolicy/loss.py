@@ -1,9 +1,8 @@
-"""The PPO loss as a pure function of tensors, with its gradient written out."""
+"""The PPO loss as a pure function of tensors."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -50,11 +49,9 @@ class PPOLoss:
     """Share of acting units whose ratio is beyond the clip."""
     ratio_error: Tensor
     """Largest |ratio - 1|."""
-    slopes: tuple[Tensor, Tensor, Tensor]  # each (L, M, U)
-    """Gradients of `total` by log_prob, entropy and value."""
 
     def figures(self) -> Tensor:
-        """All but the last two in the order above as one vector without a gradient, (6 + U,); `unit_entropy` last."""
+        """All but the last in the order above as one vector without a gradient, (6 + U,); `unit_entropy` last."""
         single = (self.total, self.policy, self.value, self.entropy, self.approx_kl, self.clip_fraction)
         return torch.cat([torch.stack(single), self.unit_entropy]).detach()
 
@@ -83,70 +80,46 @@ def ppo_loss(
     if not only where units act.
     """
     count = count or Count.of(acts)
+    zero = now.log_prob.new_zeros(())
+    divisor = count.per_unit.sum() if options.unit_reduction == "mean" else count.decisions
+    acting = acts.to(zero.dtype)
+    share, weight = acting / count.per_unit.sum().clamp(min=1), acting / divisor.clamp(min=1)
+    valued = acts if earns is None else earns
+    value_weight = valued.to(zero.dtype) / divisor.clamp(min=1)
+
+    log_ratio = torch.where(acts, now.log_prob - old_log_prob, zero)
+    ratio = log_ratio.exp()
+    gain = torch.where(acts, advantage, zero)
+    held = ratio.clamp(1 - options.clip, 1 + options.clip) * gain
+    policy = -(torch.minimum(ratio * gain, held) * weight).sum()
+    value = (_value_loss(now.value, old_value, target, valued, options) * value_weight).sum()
+    entropy = torch.where(acts, now.entropy, zero)
+    total = policy + options.value_coef * value - options.entropy_coef * (entropy * weight).sum()
     with torch.no_grad():
-        zero = now.log_prob.new_zeros(())
-        acting = acts.to(zero.dtype)
-        share = acting / count.per_unit.sum().clamp(min=1)
-        divisor = count.per_unit.sum() if options.unit_reduction == "mean" else count.decisions
-        weight = acting / divisor.clamp(min=1)
-        valued = acts if earns is None else earns
-        value_weight = weight if earns is None else valued.to(zero.dtype) / divisor.clamp(min=1)
-
-        log_ratio = torch.where(acts, now.log_prob - old_log_prob, zero)
-        ratio = log_ratio.exp()
-        gain = torch.where(acts, advantage, zero)
-        free, held = ratio * gain, ratio.clamp(1 - options.clip, 1 + options.clip).mul_(gain)
-        policy = -(torch.minimum(free, held) * weight).sum()
-        by_log_prob = free.mul(free <= held).mul_(weight).neg_()  # no slope where the clip holds the gain down
-
-        value_loss, by_value = _value_loss(now.value, old_value, target, valued, options)
-        value = (value_loss * value_weight).sum()
-        entropy = torch.where(acts, now.entropy, zero)
         distance = (ratio - 1).abs_()
-        loss = PPOLoss(
-            total=policy + options.value_coef * value - options.entropy_coef * (entropy * weight).sum(),
-            policy=policy,
-            value=value,
+        return PPOLoss(
+            total=total,
+            policy=policy.detach(),
+            value=value.detach(),
             entropy=(entropy * share).sum(),
             unit_entropy=entropy.sum((0, 1)) / count.per_unit.clamp(min=1),
             approx_kl=((ratio - 1 - log_ratio) * share).sum(),
             clip_fraction=((distance > options.clip) * share).sum(),
             ratio_error=distance.max(),
-            slopes=(by_log_prob, weight * -options.entropy_coef, by_value * value_weight * options.value_coef),
         )
-    asked = (now.log_prob, now.entropy, now.value)
-    if not torch.is_grad_enabled() or not any(tensor.requires_grad for tensor in asked):
-        return loss
-    return replace(loss, total=_Total.apply(loss, *asked))  # type: ignore[no-untyped-call]
 
 
-class _Total(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, loss: PPOLoss, *asked: Tensor) -> Tensor:
-        ctx.slopes = loss.slopes
-        return loss.total.clone()
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        return None, *(gradients[0] * slope for slope in ctx.slopes)
-
-
-def _value_loss(
-    value: Tensor, old_value: Tensor, target: Tensor, acts: Tensor, options: PPOOptions
-) -> tuple[Tensor, Tensor]:
-    """The clipped Huber loss of each value, 0 where nobody acts, and its slope."""
+def _value_loss(value: Tensor, old_value: Tensor, target: Tensor, acts: Tensor, options: PPOOptions) -> Tensor:
+    """The clipped Huber loss of each value, 0 where nobody acts."""
     zero = value.new_zeros(())
-    loss, slope = _huber(torch.where(acts, value - target, zero), options.huber_delta)
+    loss = _huber(torch.where(acts, value - target, zero), options.huber_delta)
     if options.value_clip is None:
-        return loss, slope
-    moved = value - old_value
-    held = moved.clamp(-options.value_clip, options.value_clip).add_(old_value).sub_(target)
-    held_loss, _ = _huber(torch.where(acts, held, zero), options.huber_delta)
-    stuck = (held_loss > loss) & (moved.abs() > options.value_clip)
-    return torch.maximum(loss, held_loss), slope.masked_fill(stuck, 0.0)
+        return loss
+    held = old_value + (value - old_value).clamp(-options.value_clip, options.value_clip)
+    return torch.maximum(loss, _huber(torch.where(acts, held - target, zero), options.huber_delta))
 
 
-def _huber(error: Tensor, delta: float | None) -> tuple[Tensor, Tensor]:
-    """Half the square up to delta, linear beyond; and its slope."""
-    slope = error if delta is None else error.clamp(-delta, delta)
-    return slope * (error - 0.5 * slope), slope
+def _huber(error: Tensor, delta: float | None) -> Tensor:
+    """Half the square up to delta, linear beyond."""
+    inner = error if delta is None else error.clamp(-delta, delta)
+    return inner * (error - 0.5 * inner)

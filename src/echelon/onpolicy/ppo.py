@@ -11,7 +11,7 @@ import copy
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -24,7 +24,6 @@ from echelon.onpolicy.loss import Count, Evaluation, PPOLoss, ppo_loss
 from echelon.onpolicy.normalize import ValueNormalizer, normalize_advantage
 from echelon.onpolicy.optimizer import JointAdam, check_optimizers, clip_gradients
 from echelon.onpolicy.options import PPOOptions
-from echelon.onpolicy.written.gradients import BackAll, Gradients, Outputs, with_gradient
 
 
 class Policy(Protocol):
@@ -41,24 +40,6 @@ class Policy(Protocol):
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> Any:
         """Continue from saved weights and buffers."""
-
-
-@runtime_checkable
-class WrittenPolicy(Policy, Protocol):
-    """A policy with its gradient written out (see `gradients`): the learner then does without autograd."""
-
-    def score(self, chunks: Chunks) -> tuple[Evaluation, BackAll]:
-        """What `evaluate` gives, and `back` of its three parts."""
-
-
-def evaluated(policy: WrittenPolicy, chunks: Chunks) -> Evaluation:
-    """What `score` gives, for autograd: the `evaluate` of a written policy."""
-
-    def run() -> tuple[Outputs, BackAll]:
-        now, back = policy.score(chunks)
-        return (now.log_prob, now.entropy, now.value), back
-
-    return Evaluation(*with_gradient(run, [parameter for _, parameter in policy.named_parameters()]))
 
 
 @dataclass(frozen=True)
@@ -104,7 +85,6 @@ class PPOLearner:
         self.policy, self.optimizers, self.options, self.version = policy, list(optimizers), options, version
         self.normalizer = ValueNormalizer(options.value_beta, options.value_std_floor)
         self.generator = torch.Generator().manual_seed(seed)
-        self._written = policy if isinstance(policy, WrittenPolicy) else None
         self._trainable = {name: p for name, p in policy.named_parameters() if p.requires_grad}
         self.device = next(iter(self._trainable.values())).device
 
@@ -136,8 +116,7 @@ class PPOLearner:
             raise ValueError(
                 f"minibatches={options.minibatches} exceeds the {len(chunks)} chunks of the batch; use fewer"
             )
-        with torch.inference_mode(self._written is not None):  # an operation costs a tenth less
-            steps, epochs, ratio_error = self._epochs(chunks)
+        steps, epochs, ratio_error = self._epochs(chunks)
         stats = _stats(batch, steps, epochs, ratio_error, value[acts], returns[acts])
         self.normalizer, self.version = normalizer, self.version + 1
         return stats
@@ -193,24 +172,11 @@ class PPOLearner:
             pieces = [part.select(index) for index in indices]
         count, losses = Count.of(part.acts), []
         for piece in pieces:
-            losses.append(self._derived(piece, count) if self._written is None else self._written_out(piece, count))
+            loss = self._loss(self.policy.evaluate(piece), piece, count)
+            loss.total.backward()  # type: ignore[no-untyped-call]
+            losses.append(loss)
         figures = torch.stack([loss.figures() for loss in losses]).sum(0)
         return figures, torch.stack([loss.ratio_error for loss in losses]).max()
-
-    def _derived(self, piece: Chunks, count: Count) -> PPOLoss:
-        """The gradient by autograd."""
-        loss = self._loss(self.policy.evaluate(piece), piece, count)
-        loss.total.backward()  # type: ignore[no-untyped-call]
-        return loss
-
-    def _written_out(self, piece: Chunks, count: Count) -> PPOLoss:
-        """The gradient as the policy has it written."""
-        assert self._written is not None  # asked before
-        now, back = self._written.score(piece)
-        loss, into = self._loss(now, piece, count), Gradients()
-        back(into, *loss.slopes)
-        into.give(self._trainable.values())
-        return loss
 
     def _loss(self, now: Evaluation, piece: Chunks, count: Count) -> PPOLoss:
         _check_evaluation(now, piece)

@@ -10,11 +10,9 @@ import pytest
 import torch
 from torch import nn
 
-from echelon.hmasd.learning.rewards import Discriminators, RewardUnit, SkillData, _guesses, _learn
+from echelon.hmasd.learning.rewards import Discriminators, RewardUnit, SkillData
 from echelon.hmasd.learning.rollout import DISCOVERER
 from echelon.onpolicy.batch import RolloutBatch
-from echelon.onpolicy.written.chain import Chain
-from echelon.onpolicy.written.gradients import Gradients
 from tests.hmasd.small import make, small
 from tests.rounding import assert_equal_but_for_rounding
 
@@ -130,19 +128,3 @@ def test_the_loss_is_the_sum_of_both_cross_entropies() -> None:
         team = -both.team(data.state).gather(1, data.team_skill[:, None]).mean()
         own = -both.individual(data.observation, data.its_team_skill).gather(1, data.agent_skill[:, None]).mean()
     assert both.update(batch).loss == pytest.approx(float(team + own), rel=1e-5)
-
-
-def test_the_written_gradient_is_that_of_the_negative_log_likelihood() -> None:
-    torch.manual_seed(0)
-    layers = torch.nn.Sequential(torch.nn.Linear(3, 8), torch.nn.ReLU(), torch.nn.Linear(8, 4)).double()
-    inputs, truth, into = torch.randn(6, 3, dtype=torch.float64), torch.randint(4, (6,)), Gradients()
-    outputs = layers(inputs)
-    expected = torch.nn.functional.cross_entropy(outputs, truth)
-    with torch.no_grad():
-        loss, right = _guesses(_learn(Chain(layers), inputs, truth, into), truth)
-    assert loss == pytest.approx(float(expected.detach()))
-    assert right == pytest.approx(float((outputs.argmax(1) == truth).double().mean()))
-    assert 0 < right < 1
-    parameters = list(layers.parameters())
-    for ours, theirs in zip(into.of(parameters), torch.autograd.grad(expected, parameters), strict=True):
-        torch.testing.assert_close(ours, theirs)

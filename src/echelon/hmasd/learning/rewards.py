@@ -8,16 +8,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from echelon.hmasd.config import HMASDConfig
 from echelon.hmasd.networks.discriminators import IndividualDiscriminator, TeamDiscriminator, uniform_log
 from echelon.onpolicy.aligned import as_tensor
 from echelon.onpolicy.batch import Array, RolloutBatch
-from echelon.onpolicy.distributions import log_softmax
 from echelon.onpolicy.optimizer import JointAdam
 from echelon.onpolicy.ppo import under
-from echelon.onpolicy.written.chain import Chain
-from echelon.onpolicy.written.gradients import Gradients
 
 
 @dataclass(frozen=True)
@@ -137,24 +135,20 @@ class Discriminators:
         rewards = self.rewards(batch)
         return replace(batch, reward=rewards.total), rewards
 
-    @torch.inference_mode()
     def update(self, batch: RolloutBatch) -> DiscriminatorStats:
         """Learn from this round alone: a longer memory would hold skills that mean something else by now."""
         data = SkillData.of(batch, self.device)
-        seen = self.individual.joined(data.observation, data.its_team_skill)
         first: DiscriminatorStats | None = None
-        parts = ((self.team.logits, data.state, data.team_skill), (self.individual.logits, seen, data.agent_skill))
         for _ in range(self.config.discriminator_epochs):
             self.optimizer.zero_grad()
-            into = Gradients()
-            found = [_learn(logits, inputs, truth, into) for logits, inputs, truth in parts]
-            into.give(self.optimizer.parameters)
+            team_loss, team_right = _guesses(self.team(data.state), data.team_skill)
+            own = self.individual(data.observation, data.its_team_skill)
+            own_loss, own_right = _guesses(own, data.agent_skill)
+            loss = team_loss + own_loss
+            loss.backward()  # type: ignore[no-untyped-call]
             self.optimizer.step()
             if first is None:
-                (team_loss, team_right), (own_loss, own_right) = (
-                    _guesses(log_probs, truth) for log_probs, (_, _, truth) in zip(found, parts, strict=True)
-                )
-                first = DiscriminatorStats(team_loss + own_loss, team_right, own_right)
+                first = DiscriminatorStats(float(loss.detach()), float(team_right), float(own_right))
         assert first is not None  # discriminator_epochs is at least 1
         return first
 
@@ -173,17 +167,7 @@ class Discriminators:
         self.optimizer.load_state_dict(under(state, "optimizer."))
 
 
-def _learn(logits: Chain, inputs: Tensor, truth: Tensor, into: Gradients) -> Tensor:
-    """log q, (N, skills), and into `into` the gradient of -E log q(truth | inputs): by the logits (q - one-hot) / N."""
-    outputs, back = logits.run(inputs, input_gradient=False)
-    log_probs = log_softmax(outputs)
-    at = truth.unsqueeze(1)
-    gradient = log_probs.exp().div_(len(truth))
-    back(into, gradient.scatter_add_(1, at, gradient.new_tensor(-1 / len(truth)).expand(at.shape)))
-    return log_probs
-
-
-def _guesses(log_probs: Tensor, truth: Tensor) -> tuple[float, float]:
+def _guesses(log_probs: Tensor, truth: Tensor) -> tuple[Tensor, Tensor]:
     """The cross-entropy, and the share of right guesses."""
     right = log_probs.argmax(1) == truth
-    return -float(log_probs.gather(1, truth.unsqueeze(1)).mean()), float(right.float().mean())
+    return functional.nll_loss(log_probs, truth), right.float().mean()

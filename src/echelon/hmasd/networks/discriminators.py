@@ -9,9 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from echelon.hmasd.networks.attention import HIDDEN_GAIN, OUTPUT_GAIN, orthogonal
-from echelon.hmasd.networks.sizes import Sizes
-from echelon.onpolicy.distributions import log_softmax
-from echelon.onpolicy.written.chain import Chain
+from echelon.hmasd.networks.sizes import Sizes, one_hot
 
 
 def _classifier(inputs: int, width: int, classes: int) -> nn.Sequential:
@@ -30,11 +28,10 @@ class TeamDiscriminator(nn.Module):
     def __init__(self, sizes: Sizes) -> None:
         super().__init__()
         self.layers = _classifier(sizes.state, sizes.hidden, sizes.team_skills)
-        self.logits = Chain(self.layers)
 
     def forward(self, state: Tensor) -> Tensor:  # (..., S) -> (..., n_Z)
         """Log-probabilities of every team skill."""
-        return log_softmax(self.layers(state))
+        return functional.log_softmax(self.layers(state), -1)
 
 
 class IndividualDiscriminator(nn.Module):
@@ -44,16 +41,11 @@ class IndividualDiscriminator(nn.Module):
         super().__init__()
         self.team_skills = sizes.team_skills
         self.layers = _classifier(sizes.obs + sizes.team_skills, sizes.hidden, sizes.agent_skills)
-        self.logits = Chain(self.layers)
 
     def forward(self, observation: Tensor, team_skill: Tensor) -> Tensor:  # (..., F), (...) -> (..., n_z)
         """Log-probabilities of every agent skill."""
-        return log_softmax(self.layers(self.joined(observation, team_skill)))
-
-    def joined(self, observation: Tensor, team_skill: Tensor) -> Tensor:
-        """Both inputs as one, (..., F + n_Z): to be made once where the same data is looked at many times."""
-        known = functional.one_hot(team_skill, self.team_skills).to(observation.dtype)
-        return torch.cat([observation, known], -1)
+        joined = torch.cat([observation, one_hot(team_skill, self.team_skills, observation.dtype)], -1)
+        return functional.log_softmax(self.layers(joined), -1)
 
 
 def uniform_log(skills: int) -> float:

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from echelon.envs.spaces import ActionForm, Form
 from echelon.envs.vector import BoxActions, DiscreteActions, EnvSpec
@@ -79,6 +80,11 @@ class Sizes:
                 f"{source} was trained with other shapes: {', '.join(different)}; "
                 "use the environment and network options it was trained with"
             )
+
+
+def one_hot(skills: Tensor, count: int, dtype: torch.dtype) -> Tensor:
+    """Skills as one-hot numbers, (...) -> (..., count)."""
+    return functional.one_hot(skills, count).to(dtype)
 
 
 def spec_to_json(spec: EnvSpec) -> dict[str, Any]:

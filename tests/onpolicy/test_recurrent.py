@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from echelon.onpolicy.written.recurrent import run_gru
+from echelon.onpolicy.recurrent import run_gru
 from tests.laws import examples
 
 pytestmark = pytest.mark.numeric
@@ -29,15 +29,6 @@ def test_one_pass_equals_step_by_step(seed: int, share: float) -> None:
         h = gru(inputs[t : t + 1], h[None])[1][0]
         torch.testing.assert_close(outputs[t], h)
     torch.testing.assert_close(last, h)
-
-
-def test_the_written_gradient_is_that_of_finite_differences() -> None:
-    torch.manual_seed(1)
-    gru = nn.GRU(3, 2).double()
-    inputs = torch.randn(4, 3, 3, dtype=torch.float64, requires_grad=True)
-    state, reset = torch.randn(3, 2, dtype=torch.float64), torch.rand(4, 3) < 0.3
-    assert reset.any()
-    assert torch.autograd.gradcheck(lambda x, *_: run_gru(gru, x, state, reset)[0], (inputs, *gru.parameters()))
 
 
 def test_nothing_before_a_reset_reaches_what_comes_after() -> None:

@@ -1,1 +1,0 @@
-"""Gradients written out instead of recorded by autograd."""
