@@ -35,7 +35,7 @@ def records(folder: Path) -> dict[str, Any]:
 def tables(folder: Path) -> Any:
     content = json.loads((folder / "standings.json").read_text())
     for line in content["competitors"]:
-        del line["conduct"]["seconds_a_day"]
+        del line["conduct"]["seconds_per_day"]
     return content
 
 
@@ -72,7 +72,7 @@ def test_everything_that_is_promised_is_there(reference: Path) -> None:
             assert seat["diary_file"] is None, "neither is ours"
     levels = {record["index"]: record["seats"][0]["place"] for record in records(reference).values()}
     for line in table["competitors"]:
-        by_level = {scope: score["worlds"] for scope, score in line["scores"].items() if scope != "all"}
+        by_level = {scope: score["configurations"] for scope, score in line["scores"].items() if scope != "all"}
         assert by_level == Counter(levels.values()), "each world counts in the table of the level it was played on"
 
 

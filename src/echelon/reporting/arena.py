@@ -10,10 +10,11 @@ import msgspec
 
 from echelon.hrl_xf.arena.seat import Losses
 from echelon.hrl_xf.arena.stale import mixed_code
-from echelon.hrl_xf.arena.standings import SCOPES, Estimate, Standing, Standings, conduct, standings
-from echelon.hrl_xf.arena.world import WORLDS, ArenaResult, read_result
+from echelon.hrl_xf.arena.standings import SCOPES, Standings, conduct, standings
+from echelon.hrl_xf.arena.world import ArenaResult, results_in
+from echelon.hrl_xf.collect.scores import Estimate
 from echelon.reporting.day_curves import curves
-from echelon.reporting.tables import Cell, Column, Table, interval, number, rows_of, words
+from echelon.reporting.tables import Cell, Column, Table, interval, number, rows_of, score_on_page, words
 from echelon.runtime.files import read_json
 
 CAUSES = {
@@ -28,18 +29,12 @@ RESAMPLES = 10_000
 _SEATS = {"each-level": "one on each level", "one": "one, level by level in turn"}
 
 
-def read_results(folder: Path) -> list[ArenaResult]:
-    """All results of the arena, configuration by configuration."""
-    results = [read_result(path) for path in sorted((folder / WORLDS).glob("[0-9]*.json"))]
-    return sorted(results, key=lambda r: r.index)
-
-
 def judged(folder: Path, results: Sequence[ArenaResult]) -> tuple[list[str], int]:
     """The agents the differences are about, and the number of resamples: as `compete` wrote them, or its defaults."""
     file = folder / "standings.json"
     if file.exists():
-        saved = msgspec.json.decode(file.read_bytes(), type=Standings)
-        return saved.agents, saved.resamples
+        saved = read_json(file)
+        return saved["agents"], saved["resamples"]
     known = read_json(folder / "competitors.json")["competitors"]
     own = [label for label, saved in known.items() if str(saved["agent"]).startswith("echelon.")]
     return own or [results[0].competitor], RESAMPLES
@@ -47,7 +42,7 @@ def judged(folder: Path, results: Sequence[ArenaResult]) -> tuple[list[str], int
 
 def arena(folder: Path) -> dict[str, Any]:
     """Everything the page says about an arena, but for its negotiations."""
-    results = read_results(folder)
+    results = results_in(folder)
     agents, resamples = judged(folder, results)
     table = standings(results, agents, resamples)
     by_name: dict[str, list[ArenaResult]] = {line.competitor: [] for line in table.competitors}
@@ -61,7 +56,7 @@ def arena(folder: Path) -> dict[str, Any]:
         "competitors": list(by_name),
         "tables": [standings_table(table), paired_table(table), losses_table(lost["all"]), conduct_table(table)],
         "standings": [
-            {"name": line.competitor, "scopes": {s: score_of(line, s) for s in line.scores}}
+            {"name": line.competitor, "scopes": {scope: score_on_page(score) for scope, score in line.scores.items()}}
             for line in table.competitors
         ],
         "paired": [
@@ -72,12 +67,6 @@ def arena(folder: Path) -> dict[str, Any]:
         "losses": lost,
         "causes": CAUSES,
     }
-
-
-def score_of(line: Standing, scope: Any) -> dict[str, Any]:
-    score = line.scores[scope]
-    estimate: dict[str, Any] = msgspec.to_builtins(score.score)
-    return estimate | {"worlds": score.worlds, "truncated": score.truncated_mean}
 
 
 def facts(folder: Path, results: Sequence[ArenaResult], table: Standings) -> list[tuple[str, str]]:
@@ -109,7 +98,7 @@ def verdicts(table: Standings) -> list[str]:
         for p in table.paired:
             if p.agent == agent and p.scope == "all":
                 sides[certainty(p.difference)].append(f"{p.rival} ({number(p.difference.mean, '+.3f').text})")
-        said_of = {"better": "better than", "worse": "worse than", "open": "not to be told apart from"}
+        said_of = {"better": "better than", "worse": "worse than", "open": "not distinguishable from"}
         rest = "; ".join(f"{said_of[side]} {', '.join(who)}" for side, who in sides.items() if who)
         said.append(place + (f" {rest[0].upper()}{rest[1:]}." if rest else ""))
     return said
@@ -121,7 +110,7 @@ def certainty(difference: Estimate) -> str:
 
 
 def losses(by_name: Mapping[str, Sequence[ArenaResult]]) -> dict[str, dict[str, dict[str, float]]]:
-    """By scope and competitor: money lost by cause, a seat, as shares of the initial balance."""
+    """By scope and competitor: money lost by cause, per seat, as shares of the initial balance."""
     found: dict[str, dict[str, dict[str, float]]] = {}
     for scope in SCOPES:
         for name, results in by_name.items():
@@ -195,12 +184,12 @@ def losses_table(lost: Mapping[str, Mapping[str, float]]) -> Table:
 def conduct_table(table: Standings) -> Table:
     columns = [
         Column("competitor", text=True),
-        Column("contracts / day", "negotiated contracts signed, a seat and day"),
-        Column("bought / day", "pieces bought by negotiation, a seat and day"),
-        Column("sold / day", "pieces sold by negotiation, a seat and day"),
+        Column("contracts / day", "negotiated contracts signed, per seat and day"),
+        Column("bought / day", "pieces bought by negotiation, per seat and day"),
+        Column("sold / day", "pieces sold by negotiation, per seat and day"),
         Column("undelivered", "pieces the agent had promised and could not deliver, by the world's books, all seats"),
-        Column("shortfall / day", "pieces sold and not delivered, exogenous sales included, a seat and day"),
-        Column("left over", "pieces in stock at the end, a seat"),
+        Column("shortfall / day", "pieces sold and not delivered, exogenous sales included, per seat and day"),
+        Column("left over", "pieces in stock at the end, per seat"),
         Column("short days", "share of days with a shortfall"),
         Column("sent beyond L1", "pieces offered or accepted beyond L1's limits, as a share of all"),
         Column("signed beyond L1", "the same of the pieces in deals"),
@@ -212,11 +201,11 @@ def conduct_table(table: Standings) -> Table:
     rows = rows_of(
         table.competitors,
         lambda line: words(line.competitor),
-        lambda line: number(line.conduct.contracts_a_day, ".2f"),
-        lambda line: number(line.conduct.bought_a_day, ".2f"),
-        lambda line: number(line.conduct.sold_a_day, ".2f"),
+        lambda line: number(line.conduct.contracts_per_day, ".2f"),
+        lambda line: number(line.conduct.bought_per_day, ".2f"),
+        lambda line: number(line.conduct.sold_per_day, ".2f"),
         lambda line: number(line.conduct.undelivered, "d"),
-        lambda line: number(line.conduct.shortfall_a_day, ".2f"),
+        lambda line: number(line.conduct.shortfall_per_day, ".2f"),
         lambda line: number(line.conduct.leftover, ".1f"),
         lambda line: Cell(f"{line.conduct.shortfall_rate:.1%}", line.conduct.shortfall_rate),
         lambda line: Cell(f"{line.conduct.beyond_l1_sent:.1%}", line.conduct.beyond_l1_sent),
@@ -224,8 +213,8 @@ def conduct_table(table: Standings) -> Table:
         lambda line: Cell(f"{line.conduct.bankrupt} of {line.conduct.seats}", line.conduct.bankrupt),
         lambda line: number(line.conduct.exceptions, "d"),
         lambda line: number(line.conduct.fallbacks, "d"),
-        lambda line: number(1000 * line.conduct.seconds_a_day, ".1f"),
+        lambda line: number(1000 * line.conduct.seconds_per_day, ".1f"),
     )
     return Table(
-        "conduct", "Conduct, a seat", columns, rows, [line.competitor in table.agents for line in table.competitors]
+        "conduct", "Conduct per seat", columns, rows, [line.competitor in table.agents for line in table.competitors]
     )

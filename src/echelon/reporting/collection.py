@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+import msgspec
 
-from echelon.hrl_xf.arena.standings import bootstrap
-from echelon.hrl_xf.collect.world import WORLDS, WorldResult, read_result
+from echelon.hrl_xf.collect.scores import RESAMPLES, Ranked, rank
+from echelon.hrl_xf.collect.world import results_in
 from echelon.hrl_xf.dataset.summary import lines
-from echelon.reporting.tables import Cell, Column, Table, interval, number, words
+from echelon.reporting.tables import Cell, Column, Table, interval, number, score_on_page, words
 from echelon.runtime.files import read_json
-
-RESAMPLES = 2_000
 
 
 def collection(folder: Path) -> dict[str, Any]:
     """Everything the page says about a collection, but for its negotiations."""
-    results = [read_result(path) for path in sorted((folder / WORLDS).glob("[0-9]*.json"))]
+    results = list(results_in(folder))
     options = read_json(folder / "config.json")["options"]
-    ranked = sorted(score_table(results), key=lambda line: -line["scopes"]["all"]["mean"])
+    ranked = rank(results)
     days = sorted({result.days for result in results})
     facts = [
         ("worlds", f"{len(results)} of {len({r.config_id for r in results})} configurations"),
@@ -34,42 +32,27 @@ def collection(folder: Path) -> dict[str, Any]:
     return {
         "facts": facts,
         "agents": [],
-        "competitors": [line["name"] for line in ranked],
+        "competitors": [line.competitor for line in ranked],
         "tables": [_table(ranked)],
-        "standings": ranked,
+        "standings": [{"name": line.competitor, "scopes": {"all": score_on_page(line)}} for line in ranked],
     }
 
 
-def score_table(results: Iterable[WorldResult]) -> list[dict[str, Any]]:
-    """Each class's mean score with an interval; a configuration is the unit of chance."""
-    by_name: dict[str, dict[str, list[float]]] = {}
-    for result in results:
-        for row in result.scores:
-            name = str(row["agent_type"]).rpartition(".")[2]
-            by_name.setdefault(name, {}).setdefault(result.config_id, []).append(float(row["score"]))
-    found = []
-    for name, clusters in by_name.items():
-        total = np.array([sum(scores) for scores in clusters.values()])
-        count = np.array([len(scores) for scores in clusters.values()], np.float64)
-        estimate = bootstrap(total, count, RESAMPLES, "collection")
-        overall = {"mean": estimate.mean, "low": estimate.low, "high": estimate.high, "worlds": int(count.sum())}
-        found.append({"name": name, "scopes": {"all": overall}})
-    return found
-
-
-def _table(ranked: list[dict[str, Any]]) -> Table:
+def _table(ranked: Sequence[Ranked]) -> Table:
     columns = [
-        Column("#", "place by mean score"),
+        Column("#", "place by truncated mean, the league's ranking"),
         Column("agent", text=True),
         Column("seats", "factories it played, over all worlds"),
+        Column("truncated mean", "mean score without outliers above the third quartile + 2 interquartile ranges"),
         Column("mean score [95 %]", "with its bootstrap interval"),
     ]
-    rows = []
-    for place, line in enumerate(ranked, start=1):
-        overall = line["scopes"]["all"]
-        rows.append(
-            [Cell(str(place), place), words(line["name"]), number(overall["worlds"], "d"), interval(overall)]
-        )  # fmt: skip
+    rows = [
+        [
+            Cell(str(place), place), words(line.competitor), number(line.seats, "d"), number(line.truncated_mean),
+            interval(msgspec.to_builtins(line.score)),
+        ]
+        for place, line in enumerate(ranked, start=1)
+    ]  # fmt: skip
     return Table("standings", "Scores, best first", columns, rows)
 
 

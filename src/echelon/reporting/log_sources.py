@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from echelon.hrl_xf.arena.world import ArenaResult
-from echelon.hrl_xf.collect.world import WORLDS, read_result
+from echelon.hrl_xf.arena.world import ArenaResult, results_in
+from echelon.hrl_xf.collect.folder import result_files
+from echelon.hrl_xf.collect.world import read_result
 from echelon.hrl_xf.play.diary import read_diary
 from echelon.hrl_xf.recording.log_files import LOGS, BadLog, agent_type_of
 from echelon.hrl_xf.state.schema import ANSWERS
-from echelon.reporting.arena import read_results
 from echelon.reporting.negotiations import Diary, LogSource
 
 MOST_LOGS = 36
@@ -30,7 +30,7 @@ class Sources(NamedTuple):
 def of_collection(folder: Path) -> Sources:
     """The logs of the first worlds."""
     found = []
-    files = sorted((folder / WORLDS).glob("[0-9]*.json"))
+    files = result_files(folder)
     for file in files[:COLLECTION_WORLDS]:
         result = read_result(file)
         names = {str(row["agent_id"]): str(row["agent_type"]).rpartition(".")[2] for row in result.scores}
@@ -48,7 +48,7 @@ def of_arena(folder: Path, first: Sequence[str] = ()) -> Sources:
     """The logs of the focal seats, where the arena kept them, with diaries if there are any; `first` come first."""
     found = []
     place = {name: number for number, name in enumerate(first)}
-    results = read_results(folder)
+    results = results_in(folder)
     for result in sorted(results, key=lambda r: (r.index, place.get(r.competitor, len(place)), r.competitor)):
         for seat in result.seats:
             if seat.log_file is None or not (folder / seat.log_file).exists():

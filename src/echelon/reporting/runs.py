@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from echelon.hrl_xf.collect.folder import result_files
 from echelon.runtime.files import read_json
 
 Kind = Literal["arena", "collection", "training", "dataset", "bench"]
@@ -26,11 +27,9 @@ class Run(NamedTuple):
 
 def kind_of(folder: Path) -> Kind | None:
     """What the folder holds; None if it is no run, or one that has nothing to show yet."""
-    saved = _object(folder / "config.json")
-    if saved.get("kind") in ("arena", "collection"):
-        if not any((folder / "worlds").glob("[0-9]*.json")):
-            return None
-        return "arena" if saved["kind"] == "arena" else "collection"
+    kind = _object(folder / "config.json").get("kind")
+    if kind == "arena" or kind == "collection":
+        return kind if result_files(folder) else None
     metrics = folder / "metrics.jsonl"
     if metrics.is_file() and metrics.stat().st_size:
         return "training"

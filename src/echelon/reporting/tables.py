@@ -6,6 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+import msgspec
+
+from echelon.hrl_xf.collect.scores import Score
+
 MISSING = "–"
 
 
@@ -78,3 +82,9 @@ def _short(value: float, digits: int) -> float | None:
 def rows_of(items: Sequence[Any], *cells: Callable[[Any], Cell]) -> list[list[Cell]]:
     """One row an item, one cell a function."""
     return [[cell(item) for cell in cells] for item in items]
+
+
+def score_on_page(score: Score) -> dict[str, Any]:
+    """A score as the page's drawings take it."""
+    estimate: dict[str, Any] = msgspec.to_builtins(score.score)
+    return estimate | {"seats": score.seats, "truncated": score.truncated_mean}

@@ -67,7 +67,8 @@ def training(folder: Path) -> dict[str, Any]:
 
 
 def _facts(folder: Path) -> list[tuple[str, str]]:
-    options = read_config(folder) or {}
+    saved = read_config(folder)
+    options = {} if saved is None else saved.options
     known = {**options, **options.get("config", {})}
     return [(name.replace("_", " "), str(known[name])) for name in _FACTS if known.get(name) is not None]
 

@@ -9,15 +9,19 @@ from __future__ import annotations
 import json
 import logging
 import os
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from echelon.runtime.files import TEMPORARY, read_json, to_json, write_json
 
 FORMAT_VERSION = 1
+
+TRAINING = "training"
+PACKAGES = ("echelon", "numpy", "torch")
 
 CONTENTS = frozenset({"config.json", "log.txt", "metrics.jsonl", "tb", "checkpoints"})
 
@@ -82,6 +86,7 @@ def open_run(
     run_dir: str | os.PathLike[str],
     config: Mapping[str, Any],
     *,
+    kind: str = TRAINING,
     resume: bool = True,
     may_change: Collection[str] = (),
 ) -> RunDir:
@@ -98,21 +103,33 @@ def open_run(
             folder.mkdir(parents=True, exist_ok=True)
         for file in (path / "log.txt", path / "metrics.jsonl"):
             file.touch()
-        write_config(path, config)  # last: a directory with a config is complete
+        write_config(path, kind, config)  # last: a directory with a config is complete
         return RunDir(path, resumed=False)
     if not resume:
         raise FileExistsError(f"{path} already holds a run; continue it by resuming, or use another directory")
-    check_options(path, there, config, may_change)
+    check_options(path, there.options, config, may_change)
     return RunDir(path, resumed=True)
 
 
-def write_config(path: Path, config: Mapping[str, Any]) -> None:
-    """Write `config.json` of a run."""
-    write_json(path / "config.json", {"format_version": FORMAT_VERSION, "options": dict(config)})
+@dataclass(frozen=True)
+class SavedConfig:
+    """config.json of any run: of a training, a collection, an arena …"""
+
+    kind: str | None
+    """what the folder holds; None in runs of versions that did not say so"""
+    options: dict[str, Any]
+    """those that decide what the run is"""
 
 
-def read_config(path: Path) -> dict[str, Any] | None:
-    """The options a run was made with; None if there is no run."""
+def write_config(path: Path, kind: str, options: Mapping[str, Any], packages: Iterable[str] = PACKAGES) -> None:
+    """Write `config.json` of a run, with the versions of the packages that made it."""
+    versions = {name: version(name) for name in packages}
+    content = {"format_version": FORMAT_VERSION, "kind": kind, "options": dict(options), "versions": versions}
+    write_json(path / "config.json", content)
+
+
+def read_config(path: Path) -> SavedConfig | None:
+    """What a run was made with; None if there is no run."""
     file = path / "config.json"
     if not file.exists():
         return None
@@ -124,8 +141,7 @@ def read_config(path: Path) -> dict[str, Any] | None:
             f"{file} has format_version {content.get('format_version')}, this echelon reads {FORMAT_VERSION}; "
             "use the version that wrote it, or another directory"
         )
-    options: dict[str, Any] = content["options"]
-    return options
+    return SavedConfig(content.get("kind"), content["options"])
 
 
 def check_options(path: Path, old: Mapping[str, Any], new: Mapping[str, Any], may_change: Collection[str] = ()) -> None:

@@ -3,53 +3,11 @@
 from __future__ import annotations
 
 import msgspec
-import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from echelon.hrl_xf.arena.standings import Standings, bootstrap, conduct, standings
+from echelon.hrl_xf.arena.standings import Standings, conduct, standings
 from echelon.hrl_xf.options.play import Place
 from tests.hrl_xf.arena.examples import NO_LOSSES, result, seat
-
-
-def ones(n: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    return np.ones(n)
-
-
-def test_the_bootstrap_of_two_clusters_is_the_one_made_by_hand() -> None:
-    """Resamples of (0, 1) have means 0, 1/2, 1 with chances 1/4, 1/2, 1/4: both ends of the interval are certain."""
-    two = bootstrap(np.array([0.0, 1.0]), ones(2), 2000)
-    assert (two.mean, two.low, two.high) == (0.5, 0.0, 1.0)
-
-
-def test_the_bootstrap_has_the_quantiles_of_the_binomial() -> None:
-    """100 clusters, half of them 1: the mean of a resample is Binomial(100, 1/2)/100; its quantiles are .40 and .60."""
-    estimate = bootstrap(np.repeat([0.0, 1.0], 50), ones(100), 20_000)
-    assert estimate.mean == 0.5
-    assert estimate.low == pytest.approx(0.40, abs=0.0101)
-    assert estimate.high == pytest.approx(0.60, abs=0.0101)
-
-
-def test_seats_of_one_cluster_stay_together() -> None:
-    """Clusters (sum 3 of 3 seats) and (sum 0 of 1): resamples give 3/3, 3/4 or 0/1, never anything between."""
-    estimate = bootstrap(np.array([3.0, 0.0]), np.array([3.0, 1.0]), 2000)
-    assert (estimate.mean, estimate.low, estimate.high) == (0.75, 0.0, 1.0)
-
-
-@given(st.lists(st.floats(-5, 5), min_size=1, max_size=8), st.floats(-3, 3))
-def test_a_shift_of_all_values_shifts_the_interval(values: list[float], shift: float) -> None:
-    total = np.array(values)
-    before, after = (bootstrap(x, ones(len(values)), 50) for x in (total, total + shift))
-    assert after.low == pytest.approx(before.low + shift, abs=1e-9)
-    assert after.high == pytest.approx(before.high + shift, abs=1e-9)
-    assert before.low - 1e-9 <= before.high
-    assert bootstrap(total, ones(len(values)), 50) == before, "the same figures give the same interval"
-
-
-def test_no_cluster_is_refused() -> None:
-    with pytest.raises(ValueError, match="N > 0"):
-        bootstrap(np.zeros(0), np.zeros(0), 10)
 
 
 def table() -> Standings:
@@ -90,7 +48,7 @@ def test_by_level_when_each_world_was_played_on_one_level() -> None:
     played = [result(name, i, seat(x, places[i])) for name, mine in scores.items() for i, x in enumerate(mine)]
     made = standings(played, ["a"], 100)
     line = next(line for line in made.competitors if line.competitor == "a")
-    by_scope = {scope: (s.worlds, round(s.score.mean, 9)) for scope, s in line.scores.items()}
+    by_scope = {scope: (s.configurations, round(s.score.mean, 9)) for scope, s in line.scores.items()}
     assert by_scope == {"all": (3, 1.2), "first": (2, 0.8), "last": (1, 2.0)}
     found = {p.scope: (p.worlds, round(p.difference.mean, 9), p.win_rate) for p in made.paired}
     assert found == {"all": (3, 0.0, 1 / 3), "first": (2, -0.2, 0.0), "last": (1, 0.4, 1.0)}
@@ -134,12 +92,12 @@ def test_conduct_is_a_seat_and_day_or_a_share() -> None:
             ),
         ]
     )
-    assert done.contracts_a_day == 6 / 4
+    assert done.contracts_per_day == 6 / 4
     assert done.beyond_l1_sent == 5 / 40
     assert done.beyond_l1_signed == 0.0
     assert done.shortfall_rate == 1 / 4
     assert done.leftover == 3.5
     assert done.undelivered == 3
     assert done.exceptions == 3
-    assert done.seconds_a_day == 0.25
+    assert done.seconds_per_day == 0.25
     assert done.losses.shortfall == pytest.approx(0.15)

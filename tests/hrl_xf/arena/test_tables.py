@@ -55,5 +55,5 @@ def test_all_tables_are_whole_at_110_columns(monkeypatch: pytest.MonkeyPatch) ->
     heading = conduct.splitlines()[2:4]
     assert [line.split() for line in heading] == [
         ["deals", "unde-", "short", "short", "left", "beyond", "ms"],
-        ["competitor", "a", "day", "livered", "a", "day", "days", "over", "L1", "errors", "a", "day"],
+        ["competitor", "/", "day", "livered", "/", "day", "days", "over", "L1", "errors", "/", "day"],
     ]

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from echelon.hrl_xf.collect.world import WORLDS, read_result
+from echelon.hrl_xf.collect.folder import WORLDS
+from echelon.hrl_xf.collect.world import read_result
 from echelon.hrl_xf.commands.collect import run
 from echelon.hrl_xf.options.collect import CollectOptions
 

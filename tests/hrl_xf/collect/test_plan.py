@@ -111,5 +111,5 @@ def test_a_folder_with_something_in_it_is_never_mixed_up(tmp_path: Path) -> None
     (tmp_path / "thesis.txt").write_text("mine")
     with pytest.raises(FolderError, match=r"not empty.*--resumable"):
         check_output_dir(tmp_path, CollectOptions())
-    with pytest.raises(FolderError, match="holds no collection"):
+    with pytest.raises(FolderError, match="is not a folder of kind collection"):
         check_output_dir(tmp_path, CollectOptions(resumable=True))

@@ -66,7 +66,7 @@ def test_other_worlds_in_the_same_folder_are_refused(arena: Path) -> None:
 
 def test_a_folder_that_is_no_arena_is_refused(tmp_path: Path) -> None:
     (tmp_path / "thesis.txt").write_text("mine")
-    with pytest.raises(FolderError, match="holds no arena"):
+    with pytest.raises(FolderError, match="is not a folder of kind arena"):
         run(small(tmp_path))
     with exclusive(tmp_path / "busy", "arena"), pytest.raises(FolderError, match=r"another arena \(pid"):
         run(small(tmp_path / "busy"))

@@ -11,8 +11,8 @@ from typing import Any
 
 from echelon.hrl_xf.arena.plan import ArenaPlan, parse_field
 from echelon.hrl_xf.arena.stale import find_stale, stale_lines
-from echelon.hrl_xf.arena.world import WORLDS, ArenaResult, read_result, result_path
-from echelon.hrl_xf.collect.folder import FolderError, Unit, write_config
+from echelon.hrl_xf.arena.world import ArenaResult, read_result, result_path
+from echelon.hrl_xf.collect.folder import PACKAGES, WORLDS, FolderError, Unit
 from echelon.hrl_xf.collect.history import DEFAULT_SECONDS_PER_FACTORY_DAY
 from echelon.hrl_xf.competitors.ablations import JUDGED, ablations
 from echelon.hrl_xf.competitors.agent_code import PlayedBy, played_by
@@ -20,6 +20,7 @@ from echelon.hrl_xf.competitors.specs import HRL_AGENT, AgentSpec, SpecError, ad
 from echelon.hrl_xf.options.compete import CompeteOptions
 from echelon.runtime.execution.executors import n_workers
 from echelon.runtime.files import read_json, write_json
+from echelon.runtime.rundir import write_config
 
 log = logging.getLogger(__name__)
 KIND = "arena"
@@ -97,7 +98,7 @@ def open_arena(output_dir: Path, options: CompeteOptions, contest: Contest) -> N
     """Write what the arena is and who competes; a label that was played by another agent is refused."""
     (output_dir / WORLDS).mkdir(exist_ok=True)
     if not (output_dir / "config.json").exists():
-        write_config(output_dir, KIND, deciding(options))
+        write_config(output_dir, KIND, deciding(options), PACKAGES)
     file = output_dir / COMPETITORS
     known: dict[str, Any] = read_json(file)["competitors"] if file.exists() else {}
     slugs = {saved["slug"]: label for label, saved in known.items()}

@@ -17,17 +17,15 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import numpy as np
-from negmas.helpers.numeric import truncated_mean
 
 from echelon.hrl_xf.arena.stale import KEPT, PLAYED_AGAIN
-from echelon.hrl_xf.arena.standings import Estimate, bootstrap
 from echelon.hrl_xf.collect.plan import (
     FACTORIES_PER_LEVEL,
     LEAGUE_COMPETITORS,
     PlannedWorld,
     TournamentPlan,
 )
+from echelon.hrl_xf.collect.scores import Ranked, rank
 from echelon.hrl_xf.collect.world import WorldResult, read_result, result_path
 from echelon.hrl_xf.competitors.agent_code import versions
 from echelon.hrl_xf.competitors.specs import AgentSpec, SpecError
@@ -36,19 +34,7 @@ from echelon.hrl_xf.options.compete import CompeteOptions
 log = logging.getLogger(__name__)
 
 KIND = "official"
-FORMAT_VERSION = 1
-
-
-class TotalScore(msgspec.Struct, frozen=True, kw_only=True):
-    """One competitor of an official tournament."""
-
-    competitor: str
-    worlds: int
-    configurations: int
-    total_score: float
-    """the league's: the mean without outliers above the third quartile + 2 interquartile ranges"""
-    score: Estimate
-    """plain mean, with an interval that resamples configurations"""
+FORMAT_VERSION = 2
 
 
 class TotalScores(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,8 +45,8 @@ class TotalScores(msgspec.Struct, frozen=True, kw_only=True):
     """those to judge; the others are rivals"""
     worlds: int
     resamples: int
-    competitors: list[TotalScore]
-    """best first, by total score"""
+    competitors: list[Ranked]
+    """best first, by total score: the truncated mean"""
 
 
 def deciding(options: CompeteOptions, competitors: Sequence[AgentSpec]) -> dict[str, Any]:
@@ -125,29 +111,10 @@ def set_old_apart(
 
 def total_scores(results: Sequence[WorldResult], agents: Sequence[str], resamples: int) -> TotalScores:
     """The league's table from the worlds' results."""
-    scores: dict[str, list[tuple[str, float]]] = {}
-    for result in results:
-        for row in result.scores:
-            scores.setdefault(row["agent_type"], []).append((result.config_id, row["score"]))
-    lines = [_line(name, rows, resamples) for name, rows in scores.items()]
+    ranked = rank(results, resamples, name=str)
     return TotalScores(
-        agents=[name for name in agents if name in scores],
+        agents=[line.competitor for line in ranked if line.competitor in agents],
         worlds=len(results),
         resamples=resamples,
-        competitors=sorted(lines, key=lambda line: -line.total_score),
-    )
-
-
-def _line(name: str, rows: Sequence[tuple[str, float]], resamples: int) -> TotalScore:
-    values = np.array([score for _, score in rows])
-    names, cluster = np.unique([config for config, _ in rows], return_inverse=True)
-    total, count = np.zeros(len(names)), np.zeros(len(names))
-    np.add.at(total, cluster, values)
-    np.add.at(count, cluster, 1.0)
-    return TotalScore(
-        competitor=name,
-        worlds=len(rows),
-        configurations=len(names),
-        total_score=float(truncated_mean(values)),
-        score=bootstrap(total, count, resamples, "total score"),
+        competitors=ranked,
     )

@@ -1,47 +1,21 @@
-"""From results of the arena to standings: means, paired differences with bootstrap intervals, ranks, by level.
-
-A configuration is the unit of chance: its seats share a world, so intervals resample whole configurations (clusters).
-With clusters i of n_i seats whose values sum to s_i, one resample is Σ s_i / Σ n_i over as many clusters, drawn with
-replacement; the interval is from the 2.5 % to the 97.5 % quantile of the resamples.
-"""
+"""From results of the arena to standings: scores by level (`collect.scores`), paired differences, ranks, conduct."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Literal, get_args
 
 import msgspec
 import numpy as np
-from negmas.helpers.numeric import truncated_mean
-from numpy.typing import NDArray
 
 from echelon.hrl_xf.arena.seat import Losses, SeatRecord
 from echelon.hrl_xf.arena.world import ArenaResult
-from echelon.runtime.seeding import rng
+from echelon.hrl_xf.collect.scores import Estimate, Score, bootstrap, scored, summed
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 Scope = Literal["all", "first", "middle", "last"]
 SCOPES: tuple[Scope, ...] = get_args(Scope)
 WORLDS_TO_BE_SURE = 10
-_CHUNK = 1000
-
-
-class Estimate(msgspec.Struct, frozen=True):
-    """A mean with its bootstrap 95 % interval."""
-
-    mean: float
-    low: float
-    high: float
-
-
-class Score(msgspec.Struct, frozen=True, kw_only=True):
-    """A competitor's scores in one scope: all seats (a world counts once), or the seats of one place."""
-
-    worlds: int
-    score: Estimate
-    truncated_mean: float
-    """the league's ranking: outliers above the third quartile + 2 interquartile ranges are left out"""
 
 
 class Paired(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,18 +36,18 @@ class Paired(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Conduct(msgspec.Struct, frozen=True, kw_only=True):
-    """What a competitor did, a seat and day or as a share."""
+    """What a competitor did, per seat and day or as a share."""
 
     seats: int
     bankrupt: int
-    contracts_a_day: float
-    bought_a_day: float
-    sold_a_day: float
-    shortfall_a_day: float
+    contracts_per_day: float
+    bought_per_day: float
+    sold_per_day: float
+    shortfall_per_day: float
     undelivered: int
     """pieces that the agent had promised and could not deliver, all seats together"""
     leftover: float
-    """pieces in stock at the end, a seat"""
+    """pieces in stock at the end, per seat"""
     shortfall_rate: float
     """share of days with a shortfall"""
     beyond_l1_sent: float
@@ -84,9 +58,9 @@ class Conduct(msgspec.Struct, frozen=True, kw_only=True):
     fallbacks: int
     """how often a layer of our agents failed, so that the rules played"""
     recorder_failures: int
-    seconds_a_day: float
+    seconds_per_day: float
     losses: Losses
-    """by cause, a seat, as shares of the initial balance"""
+    """by cause, per seat, as shares of the initial balance"""
 
 
 class Standing(msgspec.Struct, frozen=True, kw_only=True):
@@ -112,33 +86,6 @@ class Standings(msgspec.Struct, frozen=True, kw_only=True):
     competitors: list[Standing]
     """best first, by truncated mean"""
     paired: list[Paired]
-
-
-@dataclass(frozen=True)
-class _Clusters:
-    """Values of one scope by configuration."""
-
-    index: tuple[int, ...]
-    total: NDArray[np.float64]  # (N,)
-    count: NDArray[np.float64]  # (N,)
-
-    @property
-    def means(self) -> NDArray[np.float64]:
-        return self.total / self.count
-
-
-def bootstrap(total: NDArray[np.float64], count: NDArray[np.float64], resamples: int, *path: str) -> Estimate:
-    """Mean of the clusters' values and its 95 % interval; `path` names the figure, which seeds its resamples."""
-    n = len(total)
-    if n == 0 or total.shape != count.shape:
-        raise ValueError(f"totals {total.shape} and counts {count.shape} must have one shape (N,), N > 0")
-    draw = rng(0, "bootstrap", *path)
-    means = np.empty(resamples)
-    for start in range(0, resamples, _CHUNK):
-        chosen = draw.integers(0, n, (min(_CHUNK, resamples - start), n))
-        means[start : start + len(chosen)] = total[chosen].sum(axis=1) / count[chosen].sum(axis=1)
-    low, high = np.quantile(means, (0.025, 0.975))
-    return Estimate(float(total.sum() / count.sum()), float(low), float(high))
 
 
 def check_paired(results: Iterable[ArenaResult]) -> None:
@@ -190,16 +137,15 @@ def mean_ranks(by_name: Mapping[str, Mapping[int, ArenaResult]]) -> tuple[dict[s
     return dict(zip(by_name, ranks.tolist(), strict=True)), len(complete)
 
 
-def _clusters(played: Mapping[int, ArenaResult], scope: Scope) -> _Clusters:
+def _clusters(played: Mapping[int, ArenaResult], scope: Scope) -> dict[Hashable, list[float]]:
     """Scores by configuration: a world's mean once, or the seats of a place."""
-    rows = []
+    found: dict[Hashable, list[float]] = {}
     for index in sorted(played):
         result = played[index]
         values = [result.score] if scope == "all" else [s.score for s in result.seats if s.place == scope]
         if values:
-            rows.append((index, sum(values), len(values)))
-    table = np.array(rows, np.float64).reshape(-1, 3)
-    return _Clusters(tuple(row[0] for row in rows), table[:, 1], table[:, 2])
+            found[index] = values
+    return found
 
 
 def _paired(
@@ -207,31 +153,28 @@ def _paired(
 ) -> Paired | None:
     both = by_name[agent].keys() & by_name[rival].keys()
     ours, theirs = (_clusters({i: by_name[name][i] for i in both}, scope) for name in (agent, rival))
-    if not ours.index:
+    if not ours:
         return None
-    better = np.sign(ours.means - theirs.means)
+    (mine, count), (its, _) = summed(ours.values()), summed(theirs.values())
+    better = np.sign(mine - its)
     return Paired(
         agent=agent,
         rival=rival,
         scope=scope,
-        worlds=len(ours.index),
-        difference=bootstrap(ours.total - theirs.total, ours.count, resamples, "difference"),
+        worlds=len(ours),
+        difference=bootstrap(mine - its, count, resamples, "difference"),
         win_rate=float(((better + 1) / 2).mean()),
     )
 
 
 def _standing(name: str, played: Mapping[int, ArenaResult], rank: float | None, resamples: int) -> Standing:
-    scores: dict[Scope, Score] = {}
-    for scope in SCOPES:
-        clusters = _clusters(played, scope)
-        if clusters.index:
-            scores[scope] = Score(
-                worlds=len(clusters.index),
-                score=bootstrap(clusters.total, clusters.count, resamples, "score"),
-                truncated_mean=float(truncated_mean(clusters.means)),
-            )
+    of_scope = {scope: _clusters(played, scope) for scope in SCOPES}
     return Standing(
-        competitor=name, worlds=len(played), mean_rank=rank, scores=scores, conduct=conduct(list(played.values()))
+        competitor=name,
+        worlds=len(played),
+        mean_rank=rank,
+        scores={scope: Score(**scored(found, resamples)) for scope, found in of_scope.items() if found},
+        conduct=conduct(list(played.values())),
     )
 
 
@@ -253,10 +196,10 @@ def conduct(results: Sequence[ArenaResult]) -> Conduct:
     return Conduct(
         seats=len(seats),
         bankrupt=sum(seat.bankrupt for seat in seats),
-        contracts_a_day=total(lambda s: s.contracts) / days,
-        bought_a_day=total(lambda s: s.bought) / days,
-        sold_a_day=total(lambda s: s.sold) / days,
-        shortfall_a_day=total(lambda s: s.shortfall) / days,
+        contracts_per_day=total(lambda s: s.contracts) / days,
+        bought_per_day=total(lambda s: s.bought) / days,
+        sold_per_day=total(lambda s: s.sold) / days,
+        shortfall_per_day=total(lambda s: s.shortfall) / days,
         undelivered=sum(s.undelivered for s in seats),
         leftover=total(lambda s: s.leftover) / len(seats),
         shortfall_rate=total(lambda s: s.shortfall_days) / days,
@@ -265,6 +208,6 @@ def conduct(results: Sequence[ArenaResult]) -> Conduct:
         exceptions=sum(s.exceptions + s.negotiator_exceptions for s in seats),
         fallbacks=sum(s.fallbacks for s in seats),
         recorder_failures=sum(s.recorder_failures for s in seats),
-        seconds_a_day=total(lambda s: s.seconds) / days,
+        seconds_per_day=total(lambda s: s.seconds) / days,
         losses=Losses(**causes),
     )

@@ -14,14 +14,15 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from echelon.hrl_xf.arena.standings import SCOPES, WORLDS_TO_BE_SURE, Estimate, Standing, Standings
+from echelon.hrl_xf.arena.standings import SCOPES, WORLDS_TO_BE_SURE, Standing, Standings
+from echelon.hrl_xf.collect.scores import Estimate, Ranked
 from echelon.runtime.files import write_atomic, write_csv
 
 _LEAST_WIDTH = 110
 
 
 def write_standings(output_dir: Path, table: Standings) -> None:
-    """standings.json with everything, standings.csv with a line a competitor, paired.csv with a line a difference."""
+    """standings.json with everything, standings.csv by competitor, paired.csv by difference."""
     write_atomic(output_dir / "standings.json", msgspec.json.format(msgspec.json.encode(table)))
     write_csv(output_dir / "standings.csv", [_row(line) for line in table.competitors])
     paired = [msgspec.to_builtins(p) for p in table.paired]
@@ -44,12 +45,12 @@ def console_tables(table: Standings) -> str:
     return _text(_scores(table), *differences, _conduct(table), _losses(table))
 
 
-def total_scores_table(rows: Iterable[tuple[str, int, int, float, Estimate]], agents: Collection[str]) -> str:
-    """An official tournament as text: (competitor, worlds, configurations, total score, mean), best first."""
+def total_scores_table(ranked: Iterable[Ranked], agents: Collection[str]) -> str:
+    """An official tournament as text."""
     made = _table("Total scores", "competitor", "worlds", "total score", "mean [95 %]")
-    for name, worlds, configurations, total, mean in rows:
-        figures = str(worlds), f"{total:.3f}", _interval(mean, configurations)
-        made.add_row(name, *figures, style="bold" if name in agents else None)
+    for line in ranked:
+        figures = str(line.seats), f"{line.truncated_mean:.3f}", _interval(line.score, line.configurations)
+        made.add_row(line.competitor, *figures, style="bold" if line.competitor in agents else None)
     return _text(made)
 
 
@@ -89,7 +90,7 @@ def _scores(table: Standings) -> Table:
         row = [
             str(line.worlds),
             f"{overall.truncated_mean:.3f}",
-            _interval(overall.score, overall.worlds),
+            _interval(overall.score, overall.configurations),
             *levels,
             rank,
         ]
@@ -120,21 +121,21 @@ def _differences(table: Standings, agent: str) -> Table:
 def _conduct(table: Standings) -> Table:
     made = _table(
         "Conduct",
-        "competitor", "deals\na day", "unde-\nlivered", "short\na day", "short\ndays", "left\nover", "beyond\nL1",
-        "errors", "ms\na day",
+        "competitor", "deals\n/ day", "unde-\nlivered", "short\n/ day", "short\ndays", "left\nover", "beyond\nL1",
+        "errors", "ms\n/ day",
     )  # fmt: skip
     for line in table.competitors:
         c = line.conduct
         made.add_row(
             line.competitor,
-            f"{c.contracts_a_day:.2f}",
+            f"{c.contracts_per_day:.2f}",
             f"{c.undelivered:,}",
-            f"{c.shortfall_a_day:.2f}",
+            f"{c.shortfall_per_day:.2f}",
             f"{c.shortfall_rate:.1%}",
             f"{c.leftover:.1f}",
             f"{c.beyond_l1_signed:.1%}",
             str(c.exceptions + c.fallbacks),
-            f"{1000 * c.seconds_a_day:.1f}",
+            f"{1000 * c.seconds_per_day:.1f}",
         )
     return made
 

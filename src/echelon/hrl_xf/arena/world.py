@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from echelon.hrl_xf.arena.plan import ArenaConfiguration, ArenaPlan, configuration
 from echelon.hrl_xf.arena.seat import SeatRecord, seat_record
+from echelon.hrl_xf.collect.folder import WORLDS, read_struct, result_files
 from echelon.hrl_xf.collect.world import start_world
 from echelon.hrl_xf.competitors.agent_code import PlayedBy, check_played_by
 from echelon.hrl_xf.competitors.fallbacks import CountsFallbacks, fallbacks_of
@@ -28,7 +29,6 @@ from echelon.runtime.files import write_atomic
 from echelon.runtime.seeding import rng
 
 FORMAT_VERSION = 3
-WORLDS = "worlds"
 
 
 class ArenaResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,14 +68,12 @@ def result_path(output_dir: Path, index: int, competitor: AgentSpec) -> Path:
 
 
 def read_result(path: Path) -> ArenaResult:
-    """A result from its file; an error names it."""
-    try:
-        result = msgspec.json.decode(path.read_bytes(), type=ArenaResult)
-    except msgspec.DecodeError as error:
-        raise ValueError(f"{path} is no result of the arena ({error}); delete it, and it is played again") from error
-    if result.format_version != FORMAT_VERSION:
-        raise ValueError(f"{path} has format_version {result.format_version}, this Echelon reads {FORMAT_VERSION}")
-    return result
+    return read_struct(path, ArenaResult, FORMAT_VERSION)
+
+
+def results_in(folder: Path) -> list[ArenaResult]:
+    """All results of an arena, configuration by configuration."""
+    return [read_result(path) for path in result_files(folder)]
 
 
 def start(made: ArenaConfiguration, competitor: AgentSpec) -> Any:

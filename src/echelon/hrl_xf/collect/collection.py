@@ -20,13 +20,15 @@ from negmas.helpers.numeric import truncated_mean
 from negmas.tournaments import evaluate_tournament
 
 from echelon.hrl_xf.collect import history
-from echelon.hrl_xf.collect.folder import FORMAT_VERSION, FolderError, How, Played, Unit, play_units, write_config
+from echelon.hrl_xf.collect.folder import PACKAGES, WORLDS, FolderError, How, Played, Unit, play_units
 from echelon.hrl_xf.collect.plan import PlannedWorld, TournamentPlan, fingerprint
-from echelon.hrl_xf.collect.world import WORLDS, WorldResult, play_and_save, read_result, result_path
+from echelon.hrl_xf.collect.scores import rank
+from echelon.hrl_xf.collect.world import WorldResult, play_and_save, read_result, result_path
 from echelon.hrl_xf.competitors.specs import AgentSpec
 from echelon.runtime.execution.executors import n_workers
 from echelon.runtime.files import write_csv, write_json
 from echelon.runtime.progress import minutes
+from echelon.runtime.rundir import write_config
 
 log = logging.getLogger(__name__)
 _LOOKED_AT = 20
@@ -86,11 +88,11 @@ def open_plan(
                 f"{mark[:12]}); install the versions named in its config.json, or choose another folder"
             )
         return
-    write_config(output_dir, kind, what)
+    write_config(output_dir, kind, what, PACKAGES)
     write_json(output_dir / "params.json", params | {"n_runs_per_world": plan.runs, "n_worlds": len(worlds)})
     write_json(
         plan_file,
-        {"format_version": FORMAT_VERSION, "fingerprint": mark, "worlds": [w.summary() for w in worlds]},
+        {"format_version": 1, "fingerprint": mark, "worlds": [w.summary() for w in worlds]},
     )
 
 
@@ -186,8 +188,8 @@ def report(collected: Collected, output_dir: Path, *, with_scores: bool = True) 
     )
     if files:
         log.info("%d logs, %.1f MB (%.0f kB each)", files, size / 1e6, size / 1e3 / files)
-    for name, score, count in history.standings(results) if with_scores else ():
-        log.info("  %-34s %7.3f  (%d worlds)", name, score, count)
+    for one in rank(results) if with_scores else ():
+        log.info("  %-34s %7.3f  (%d seats)", one.competitor, one.truncated_mean, one.seats)
     broken = sum(r.tracker_failures for r in results)
     if broken:
         log.warning("the tracker itself failed %d times; see first_tracker_failure in the logs' stats", broken)

@@ -11,22 +11,35 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
+
+import msgspec
 
 from echelon.runtime.execution.tasks import Task, TaskResult, run_tasks
-from echelon.runtime.files import LockedError, locked, read_json, write_json
+from echelon.runtime.files import LockedError, locked, write_json
 from echelon.runtime.progress import WorkProgress
-from echelon.runtime.rundir import check_options
+from echelon.runtime.rundir import check_options, read_config
 
 log = logging.getLogger(__name__)
 
-FORMAT_VERSION = 1
+PACKAGES = ("echelon", "scml", "negmas", "scml-agents", "numpy")
+"""Whose versions decide what is played."""
 EXIT_SOME_FAILED = 3
 LOG_FILE = "log.txt"
 FAILED = "failed"
 LOCK = ".lock"
+WORLDS = "worlds"
+
+
+class Result(Protocol):
+    """What a world leaves."""
+
+    @property
+    def format_version(self) -> int: ...
+
+
+R = TypeVar("R", bound=Result)
 
 
 class FolderError(ValueError):
@@ -91,21 +104,30 @@ def contents(folder: Path) -> list[str]:
 
 
 def check_same(folder: Path, kind: str, options: Mapping[str, Any]) -> None:
-    """What is continued must be what was begun: the same kind, format and options."""
-    if not (folder / "config.json").exists():
-        raise FolderError(f"{folder} holds no {kind} (no config.json); choose another folder")
-    saved = read_json(folder / "config.json")
-    if saved.get("kind") != kind:
-        raise FolderError(f"{folder} holds no {kind} but a {saved.get('kind', 'run')}; choose another folder")
-    if saved["format_version"] != FORMAT_VERSION:
-        raise FolderError(f"{folder} has format_version {saved['format_version']}, this Echelon {FORMAT_VERSION}")
-    check_options(folder, saved["options"], options)
+    """What is continued must be what was begun: the same kind and options."""
+    saved = read_config(folder)
+    if saved is None or saved.kind != kind:
+        found = "no config.json" if saved is None else f"its config.json says: {saved.kind or 'training'}"
+        raise FolderError(f"{folder} is not a folder of kind {kind} ({found}); choose another folder")
+    check_options(folder, saved.options, options)
 
 
-def write_config(folder: Path, kind: str, options: Mapping[str, Any]) -> None:
-    versions = {name: version(name) for name in ("echelon", "scml", "negmas", "scml-agents", "numpy")}
-    content = {"format_version": FORMAT_VERSION, "kind": kind, "options": options, "versions": versions}
-    write_json(folder / "config.json", content)
+def result_files(folder: Path) -> list[Path]:
+    """The results of the worlds that have ended, in the order of their numbers."""
+    return sorted((folder / WORLDS).glob("[0-9]*.json"))
+
+
+def read_struct(path: Path, kind: type[R], format_version: int) -> R:
+    """A result from its file; an error names it."""
+    try:
+        result = msgspec.json.decode(path.read_bytes(), type=kind)
+    except msgspec.DecodeError as error:
+        raise FolderError(
+            f"{path} is not a {kind.__name__} ({error}); delete it, and the same command plays that world again"
+        ) from error
+    if result.format_version != format_version:
+        raise FolderError(f"{path} has format_version {result.format_version}, this Echelon reads {format_version}")
+    return result
 
 
 def play_units(

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from datetime import datetime
 from importlib.metadata import version
 from pathlib import Path
 
 import msgspec
-import numpy as np
-from negmas.helpers.numeric import truncated_mean
 
 from echelon.hrl_xf.collect.plan import TournamentPlan
 from echelon.hrl_xf.collect.world import WorldResult
@@ -70,13 +67,3 @@ def seconds_per_factory_day(folder: Path = FOLDER) -> float:
     """What a factory's day cost in the newest collection, for estimates."""
     known = [run.seconds_per_factory_day for run in read(folder).runs if run.seconds_per_factory_day > 0]
     return known[-1] if known else DEFAULT_SECONDS_PER_FACTORY_DAY
-
-
-def standings(results: list[WorldResult]) -> list[tuple[str, float, int]]:
-    """(agent, truncated mean score, worlds), best first: the league's own ranking."""
-    scores: dict[str, list[float]] = defaultdict(list)
-    for result in results:
-        for row in result.scores:
-            scores[row["agent_type"].rsplit(".", 1)[-1]].append(row["score"])
-    table = [(name, float(truncated_mean(np.asarray(values))), len(values)) for name, values in scores.items()]
-    return sorted(table, key=lambda row: -row[1])

@@ -17,6 +17,7 @@ import msgspec
 from negmas.tournaments.tournaments import AgentStats, WorldSetRunStats
 from scml.utils import balance_calculator_std
 
+from echelon.hrl_xf.collect.folder import WORLDS, read_struct, result_files
 from echelon.hrl_xf.collect.plan import PlannedWorld
 from echelon.hrl_xf.competitors import shield
 from echelon.hrl_xf.competitors.agent_code import check_loaded
@@ -30,13 +31,13 @@ from echelon.hrl_xf.state.schema import AgentLog
 from echelon.runtime.files import write_atomic
 from echelon.runtime.seeding import seed_everything
 
-WORLDS = "worlds"
+FORMAT_VERSION = 1
 
 
 class WorldResult(msgspec.Struct, frozen=True, kw_only=True):
     """worlds/<index>.json: what is left of a world once it has been played."""
 
-    format_version: int = 1
+    format_version: int = FORMAT_VERSION
     index: int
     world_id: str
     config_id: str
@@ -116,7 +117,12 @@ def result_path(output_dir: Path, index: int) -> Path:
 
 
 def read_result(path: Path) -> WorldResult:
-    return msgspec.json.decode(path.read_bytes(), type=WorldResult)
+    return read_struct(path, WorldResult, FORMAT_VERSION)
+
+
+def results_in(folder: Path) -> Iterator[WorldResult]:
+    """All results of a collection, world by world."""
+    return map(read_result, result_files(folder))
 
 
 def play_and_save(

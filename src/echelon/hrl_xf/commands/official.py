@@ -9,7 +9,6 @@ import msgspec
 from echelon.hrl_xf.arena.contest import check_agent, competitors_of
 from echelon.hrl_xf.arena.official import (
     KIND,
-    TotalScores,
     code_by_world,
     deciding,
     plan_of,
@@ -51,14 +50,6 @@ def run(options: CompeteOptions) -> int:
             write_tables(output_dir, played.results, detailed=False)
             table = total_scores(played.results, agents, options.resamples)
             write_atomic(output_dir / "official.json", msgspec.json.format(msgspec.json.encode(table)))
-            log.info("%s", console_table(table))
+            log.info("%s", total_scores_table(table.competitors, table.agents))
         report(played, output_dir, with_scores=False)
     return EXIT_SOME_FAILED if played.run.failed else 0
-
-
-def console_table(table: TotalScores) -> str:
-    """The table as text."""
-    rows = [
-        (line.competitor, line.worlds, line.configurations, line.total_score, line.score) for line in table.competitors
-    ]
-    return total_scores_table(rows, table.agents)

@@ -25,6 +25,7 @@ from echelon.hrl_xf.competitors.specs import AgentSpec
 from echelon.hrl_xf.options.collect import CollectOptions, ReplayOptions
 from echelon.runtime.files import read_json
 from echelon.runtime.progress import minutes
+from echelon.runtime.rundir import read_config
 
 log = logging.getLogger(__name__)
 
@@ -48,9 +49,8 @@ def run(options: ReplayOptions) -> int:
 
 
 def _kind(run_dir: Path) -> str | None:
-    file = run_dir / "config.json"
-    kind: str | None = read_json(file).get("kind") if file.exists() else None
-    return kind
+    saved = read_config(run_dir)
+    return None if saved is None else saved.kind
 
 
 def arena_world(run_dir: Path, index: int, label: str | None) -> Any:

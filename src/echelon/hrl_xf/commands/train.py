@@ -38,7 +38,7 @@ from echelon.hrl_xf.weights import CRITIC, STEMS
 from echelon.runtime.devices import device_of
 from echelon.runtime.files import write_atomic
 from echelon.runtime.metrics import MetricsWriter, read_metrics
-from echelon.runtime.rundir import RunDir, open_run, write_config
+from echelon.runtime.rundir import TRAINING, RunDir, open_run, write_config
 from echelon.runtime.seeding import task_seed
 
 log = logging.getLogger(__name__)
@@ -91,7 +91,7 @@ def open_training(options: TrainOptions) -> RunDir:
     """The run's directory. What may not change within a phase, its checkpoints refuse; the rest may."""
     config = {name: str(v) if isinstance(v, Path) else v for name, v in asdict(options).items() if name != "history"}
     run_dir = open_run(options.output_dir, config, may_change=set(config) - {"agent_name", "horizon"})
-    write_config(options.output_dir, config)
+    write_config(options.output_dir, TRAINING, config)
     return run_dir
 
 

@@ -8,7 +8,7 @@ function scopeChoices(scopes) {
 function scoreRow(run, line, scope) {
   const score = line.scopes[scope];
   const strong = run.agents.includes(line.name);
-  return { label: line.name, ...score, strong, colour: colourOf(line.name), note: `${score.worlds} worlds` };
+  return { label: line.name, ...score, strong, colour: colourOf(line.name), note: `${score.seats} seats` };
 }
 
 function drawStandings(container, run) {
