@@ -311,3 +311,36 @@ def temptation() -> Temptation:
 
 def lone_cut() -> LoneCut:
     return LoneCut()
+
+
+class Secret(Small):
+    """The state shows which of two answers is right in this episode; agents see only what they did last.
+
+    A step pays the share of right answers. Only who sees the state can know: at best 10, without it 5.
+    """
+
+    def begin(self) -> None:
+        self.answer = int(self.rng.integers(2))
+        self.last = dict.fromkeys(self.names, -1)
+
+    def look(self, agent: str) -> Any:
+        last = self.last[agent] if self.agents else -1
+        return np.array([last == 0, last == 1, agent == "a"], np.float32)
+
+    def pay(self, actions: dict[str, Any]) -> float:
+        self.last = {agent: int(action) for agent, action in actions.items()}
+        return float(np.mean([action == self.answer for action in actions.values()]))
+
+    def info(self, agent: str) -> dict[str, Any]:
+        return {"success": bool(all(action == self.answer for action in self.last.values()))}
+
+    def state(self) -> Any:
+        return np.array([1.0 - 2.0 * self.answer], np.float32)
+
+    @property
+    def state_space(self) -> Space[Any]:
+        return Box(-1, 1, (1,), np.float32)
+
+
+def secret() -> Secret:
+    return Secret()

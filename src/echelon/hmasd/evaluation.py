@@ -56,16 +56,16 @@ class Evaluation(Episodes):
 
 def evaluate(agent: HMASDAgent, episodes: int, seed: int, greedy: bool = False) -> Evaluation:
     """One episode in each of `episodes` worlds; it begins new episodes of the agent, so give it one of its own."""
-    with _test_worlds(agent.config, episodes, seed) as env:
+    with episode_worlds(agent.config, episodes, seed) as env:
         agent.reset(episodes, task_seed(seed, "evaluation", "choices"), greedy)
-        return _play(env, agent.act_on, agent.restart)
+        return play(env, agent.act_on, agent.restart)
 
 
 def random_play(options: Mapping[str, Any], episodes: int, seed: int) -> Evaluation:
     """The same episodes with actions drawn evenly from those allowed: what an agent that learns must exceed."""
     config = HMASDConfig.from_json(dict(options))
     streams = WorldStreams(world_seeds(task_seed(seed, "evaluation", "random"), episodes))
-    with _test_worlds(config, episodes, seed) as env:
+    with episode_worlds(config, episodes, seed) as env:
         spec, allowed = env.spec, ActionMap(env.spec)
 
         def act(seen: Observed) -> Array:
@@ -79,16 +79,17 @@ def random_play(options: Mapping[str, Any], episodes: int, seed: int) -> Evaluat
             best: Array = np.where(free, chances, -1.0).argmax(-1)
             return best
 
-        return _play(env, act, lambda _: None)
+        return play(env, act, lambda _: None)
 
 
-def _test_worlds(config: HMASDConfig, episodes: int, seed: int) -> VectorEnv:
+def episode_worlds(config: HMASDConfig, episodes: int, seed: int, times: int = 1) -> VectorEnv:
+    """Worlds of one episode each, or the same ones several times over."""
     workers = None if is_built_in(config.env) else 0
-    env_seed = task_seed(seed, "evaluation", "worlds")
-    return make_vector_env(config.env, episodes, env_seed, workers=workers, **config.environment_options())
+    seeds = world_seeds(task_seed(seed, "evaluation", "worlds"), episodes) * times
+    return make_vector_env(config.env, len(seeds), seeds, workers=workers, **config.environment_options())
 
 
-def _play(env: VectorEnv, act: Callable[[Observed], Array], restart: Callable[[Array], None]) -> Evaluation:
+def play(env: VectorEnv, act: Callable[[Observed], Array], restart: Callable[[Array], None]) -> Evaluation:
     """The first episode of each world that does not crash."""
     seen = env.reset()
     played: list[Episodes] = []

@@ -12,6 +12,7 @@ from echelon.hmasd.config import HMASDConfig
 from echelon.runtime.flags import Flag
 
 LogLevel = Literal["DEBUG", "INFO", "WARNING", "ERROR"]
+SkillChoice = Literal["coordinator", "random", "fixed"]
 WandB = Literal["off", "offline", "online"]
 
 
@@ -105,8 +106,22 @@ class EvaluateOptions:
     """root of the test episodes' random streams"""
     env_options: tuple[str, ...] = ()
     """options in which the worlds differ from those of the training, each as name=value, such as max_steps=5000"""
+    skills: tuple[SkillChoice, ...] = ("coordinator",)
+    """who chooses skills: coordinator; random: nobody, they are drawn evenly every k steps; fixed: one joint choice for
+    all worlds and steps, the best of those tried in episodes of their own. Several are shown one below the other"""
+    fixed_choices: int = 256
+    """most joint choices that `fixed` tries; if there are more, so many are drawn at random"""
+    fixed_episodes: int = 32
+    """episodes in which each of them is tried"""
     json_path: Path | None = None
     """also write the result here, every episode's return included"""
+
+    def __post_init__(self) -> None:
+        for name in ("episodes", "fixed_choices", "fixed_episodes"):
+            if self.__dict__[name] < 1:
+                raise ValueError(f"{name}={self.__dict__[name]} must be at least 1")
+        if not self.skills:
+            raise ValueError("--skills names nobody; use coordinator, random, fixed, or several of them")
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ Everything here is what training feeds and does, for every space; a loaded agent
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -37,18 +37,24 @@ class Player:
         self._worlds, self._greedy = 0, False
         self._streams = WorldStreams([0])
 
-    def reset(self, worlds: int = 1, seed: int | None = None, greedy: bool = False) -> None:
+    def reset(self, worlds: int = 1, seed: int | Sequence[int] | None = None, greedy: bool = False) -> None:
         """Begin an episode in each of `worlds`: zero memories, new skills at the next step.
 
         Skills and actions are drawn, as in training, each world from its own stream; or the most probable ones taken.
-        A seed starts the streams anew; without one they go on (the first time from seed 0), so that episodes differ.
+        A seed, or one for each world, starts the streams again; without one they continue (the first time from seed 0),
+        so that episodes differ.
         """
         if seed is not None or worlds != self._worlds:
-            self._streams = WorldStreams(world_seeds(seed or 0, worlds))
+            self._streams = WorldStreams(world_seeds(0 if seed is None else seed, worlds))
         self._worlds, self._greedy = worlds, greedy
         self._memory = self.networks.discoverer.initial_memory(worlds)
         self._age = np.zeros(worlds, np.int64)
         self.skills = np.zeros((worlds, self.sizes.agents + 1), np.int64)
+
+    @property
+    def due(self) -> Array:
+        """The worlds in which the next step begins with a choice of skills."""
+        return np.flatnonzero(self._age == 0)
 
     def act(self, observations: Mapping[Any, Any] | Array, state: Any = None, action_mask: Any = None) -> Any:
         """Actions for one step, in the form the observations came.
@@ -110,7 +116,7 @@ class Player:
         if skills is not None:
             self.skills = np.asarray(skills, np.int64)
         elif self.networks.coordinator is not None:
-            due = np.flatnonzero(self._age == 0)
+            due = self.due
             if len(due):
                 drawn = None
                 if not self._greedy:
