@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from msgspec.structs import astuple
 
 from echelon.hrl_xf.recording.tracker import attach
 from echelon.hrl_xf.state.day_batch import Ledger, day_batch, issue_bounds
@@ -200,8 +199,8 @@ def test_offers_of_a_day_are_the_next_dawns_snapshot(played: list[tuple[Any, Age
             for role, (q, t, p), round_, rounds in today.seen:
                 sides[role].append((t, q, p, round_, rounds))
             snapshot = tomorrow.day.offers_snapshot
-            assert sorted(sides["buyer"]) == sorted(map(astuple, snapshot.buy))
-            assert sorted(sides["seller"]) == sorted(map(astuple, snapshot.sell))
+            assert sorted(sides["buyer"]) == sorted(snapshot.buy)
+            assert sorted(sides["seller"]) == sorted(snapshot.sell)
 
 
 def test_labels_of_a_log_are_those_of_its_days_alone(played: list[tuple[Any, AgentLog]]) -> None:

@@ -17,7 +17,6 @@ import logging
 from collections.abc import Callable
 from typing import Any, Literal, TypeVar
 
-import msgspec
 from negmas import ResponseType
 from negmas.sao import SAOResponse
 from scml.std import StdSyncAgent
@@ -26,10 +25,10 @@ from echelon.hrl_xf.competitors.fallbacks import CountsFallbacks
 from echelon.hrl_xf.layers.layers import Layers
 from echelon.hrl_xf.play.choice import L2Choice, L3Choice, L4Choice, choose_layers, plain_layers, rule_layers
 from echelon.hrl_xf.play.day import DayPlay, Decided, Question
+from echelon.hrl_xf.state.day_state import ACCEPT, REJECT, Offer, Role
 from echelon.hrl_xf.state.l1_safety import L1SafetyLayer
 from echelon.hrl_xf.state.live import OffersMemory, day_state
 from echelon.hrl_xf.state.reservation import Wish
-from echelon.hrl_xf.state.schema import ACCEPT, REJECT, Offer, Role
 from echelon.runtime import seeding
 
 _log = logging.getLogger(__name__)
@@ -96,7 +95,7 @@ class LitaAgentHRL(CountsFallbacks, StdSyncAgent):  # type: ignore[misc]
             self._initial_balance = float(awi.current_balance)
         state = day_state(awi, self._initial_balance, self._offers.take())
         if begins:
-            seen = hashlib.sha256(msgspec.json.encode(state)).hexdigest()
+            seen = hashlib.sha256(repr(state).encode()).hexdigest()
             self._generator = seeding.rng(self._seed, "draws", seen, self.id)
         partners: dict[str, Role] = {}
         if state.buy_issues is not None:

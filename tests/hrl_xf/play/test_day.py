@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
-import msgspec
 import numpy as np
 import pytest
 import torch
@@ -192,7 +191,7 @@ def test_a_closed_side_ends_its_threads(name: str) -> None:
     state, role = CLOSED[name]
     today = state.current_step
     issues = Issues((1, 30), (today, min(today + 10, 49)), (18, 33))
-    state = msgspec.structs.replace(state, buy_issues=issues, sell_issues=issues)
+    state = replace(state, buy_issues=issues, sell_issues=issues)
     partners: dict[str, Role] = {"x": role, "y": role}
     asked = [ask("x"), ask("y", (3, today, 20))]
     for layers in (plain_layers(), LEARNT, Layers(HeuristicManager(), AcceptingExecutor(), HeuristicCoordinator())):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import is_dataclass, replace
 from typing import Any
 
 import msgspec
@@ -22,7 +23,8 @@ def first(log: AgentLog, event: str, where: Callable[[Any], bool] = lambda data:
 def change(event: str, where: Callable[[Any], bool] = lambda data: True, **fields: Any) -> Spoil:
     def spoil(log: AgentLog) -> None:
         i = first(log, event, where)
-        log.entries[i].data = msgspec.structs.replace(log.entries[i].data, **fields)
+        data: Any = log.entries[i].data
+        log.entries[i].data = (replace if is_dataclass(data) else msgspec.structs.replace)(data, **fields)
 
     return spoil
 

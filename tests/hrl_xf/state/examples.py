@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
-import msgspec
 import numpy as np
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -77,7 +77,7 @@ def a_day(**changes: Any) -> DayState:
         sell_issues=Issues((1, 30), (10, 20), (27, 33)),
         offers_snapshot=OffersSnapshot([], []),
     )
-    return msgspec.structs.replace(day, **changes)
+    return replace(day, **changes)
 
 
 def last_day(stock: int) -> DayState:

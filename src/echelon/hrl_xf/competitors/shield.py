@@ -22,10 +22,10 @@ from negmas.sao import SAOResponse, SAOSyncController
 
 from echelon.hrl_xf.competitors.roster import base_of, derived_name
 from echelon.hrl_xf.state.day_batch import Ledger, day_batch
+from echelon.hrl_xf.state.day_state import ACCEPT, END, REJECT, DayState, Offer, OffersSnapshot, Role
 from echelon.hrl_xf.state.l1_safety import L1SafetyLayer
 from echelon.hrl_xf.state.live import day_state
 from echelon.hrl_xf.state.reservation import NOTHING, Reservations, Wish
-from echelon.hrl_xf.state.schema import ACCEPT, END, REJECT, DayState, Offer, OffersSnapshot, Role
 from echelon.runtime.arrays import Ints
 
 _PREFIX = "Shielded"

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from echelon.hrl_xf.layers.l3_situation import Situation
 from echelon.hrl_xf.layers.protocols import L3Actions
 from echelon.hrl_xf.layers.rules import HeuristicExecutor
+from echelon.hrl_xf.state.day_state import REJECT
 from echelon.hrl_xf.state.l1_safety import L1Output, L1SafetyLayer
-from echelon.hrl_xf.state.schema import REJECT
 
 
 def guarded(actions: L3Actions, situation: Situation, min_confidence: float) -> L3Actions:

@@ -48,7 +48,7 @@ from echelon.hrl_xf.layers.l3_trunk import HistoryTrunk
 from echelon.hrl_xf.layers.play_arrays import Array
 from echelon.hrl_xf.layers.protocols import L3Actions
 from echelon.hrl_xf.layers.twins import MadeOnce, weights_of
-from echelon.hrl_xf.state.schema import REJECT
+from echelon.hrl_xf.state.day_state import REJECT
 from echelon.onpolicy.distributions import Gated, MaskedCategorical, Parts, Product
 
 

@@ -31,7 +31,7 @@ from echelon.hrl_xf.layers.l3_situation import (
 )
 from echelon.hrl_xf.layers.play_arrays import Array, Weights, log_softmax, relu
 from echelon.hrl_xf.layers.protocols import L3Actions
-from echelon.hrl_xf.state.schema import REJECT
+from echelon.hrl_xf.state.day_state import REJECT
 from echelon.runtime.arrays import Bools, Ints
 
 View = Literal["all", "context", "last_token"]

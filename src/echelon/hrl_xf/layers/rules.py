@@ -10,9 +10,9 @@ from echelon.hrl_xf.layers.l4_features import CONFLICT_RANGE
 from echelon.hrl_xf.layers.play_arrays import Array
 from echelon.hrl_xf.layers.protocols import L3Actions
 from echelon.hrl_xf.state.day_batch import DayBatch
+from echelon.hrl_xf.state.day_state import ACCEPT, END, REJECT
 from echelon.hrl_xf.state.goals import BUCKETS, GOAL_SIZE, Buckets, goal_mask
 from echelon.hrl_xf.state.l1_safety import BUY_AT, SELL_AT, L1SafetyLayer
-from echelon.hrl_xf.state.schema import ACCEPT, END, REJECT
 from echelon.hrl_xf.state.threads import DELTA_P, DELTA_Q
 from echelon.runtime.arrays import Bools, Ints
 

@@ -25,11 +25,11 @@ from echelon.hrl_xf.layers.l4_features import ThreadStates, global_features, thr
 from echelon.hrl_xf.layers.layers import Layers
 from echelon.hrl_xf.layers.protocols import GoalMaker, L3Actions
 from echelon.hrl_xf.state.day_batch import DayBatch, Ledger, day_batch
+from echelon.hrl_xf.state.day_state import ACCEPT, END, REJECT, DayState, Offer, Role
 from echelon.hrl_xf.state.features import DayFeatures, StateBuilder, role_one_hot
 from echelon.hrl_xf.state.goals import GOAL_SIZE, open_goal
 from echelon.hrl_xf.state.l1_safety import L1Output, L1SafetyLayer, Outcomes
 from echelon.hrl_xf.state.reservation import NOTHING, Reservations, Wish, settle_call
-from echelon.hrl_xf.state.schema import ACCEPT, END, REJECT, DayState, Offer, Role
 from echelon.hrl_xf.state.threads import others_in_sight, tokens_of
 from echelon.runtime.arrays import Bools, Ints
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from echelon.hrl_xf.state.schema import DayState, Issues, Offer, OffersSnapshot, Role
+from echelon.hrl_xf.state.day_state import DayState, Issues, Offer, OffersSnapshot, Role
 from echelon.runtime.arrays import Bools, Floats, Ints
 
 FEATURE_VERSION = 2

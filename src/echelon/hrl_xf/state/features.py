@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from echelon.hrl_xf.state.day_batch import DayBatch, day_batch
-from echelon.hrl_xf.state.schema import DayState
+from echelon.hrl_xf.state.day_state import DayState
 from echelon.runtime.arrays import Bools, Floats
 
 P_MAX = 50.0

@@ -37,8 +37,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from echelon.hrl_xf.state.day_batch import DayBatch, Ledger, day_batch, issue_bounds
-from echelon.hrl_xf.state.schema import ACCEPT, ANSWERS, END, REJECT, Answer, DayState, Issues, Offer, Role
-from echelon.hrl_xf.state.state_dict import OF_L1, state_of
+from echelon.hrl_xf.state.day_state import ACCEPT, ANSWERS, END, REJECT, Answer, DayState, Issues, Offer, Role
 from echelon.runtime.arrays import Bools, Floats, Ints
 
 BUY_AT, SELL_AT = 0.95, 1.05
@@ -177,6 +176,8 @@ def compute_l1_baseline(
     row.  # (3,)  Without `limits` they are those at dawn, with the usual parameters.
     """
     if not isinstance(day, DayBatch):
+        from echelon.hrl_xf.state.state_dict import OF_L1, state_of  # imports msgspec, which play does not need
+
         one: Floats = compute_l1_baseline(day_batch([state_of(day, OF_L1)]), limits, role, issues, is_open)[0]
         return one
     limits = L1SafetyLayer(day.H).limits(day) if limits is None else limits

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from echelon.hrl_xf.state.schema import Commitments, DayState, Issues, OffersSnapshot, Role, SeenOffer
+from echelon.hrl_xf.state.day_state import Commitments, DayState, Issues, OffersSnapshot, Role, SeenOffer
 
 
 class OffersMemory:

@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from echelon.hrl_xf.state.day_batch import DayBatch, Ledger
+from echelon.hrl_xf.state.day_state import ACCEPT, END, REJECT, Offer
 from echelon.hrl_xf.state.l1_safety import L1Output, L1SafetyLayer
-from echelon.hrl_xf.state.schema import ACCEPT, END, REJECT, Offer
 from echelon.runtime.arrays import Bools, Ints
 
 

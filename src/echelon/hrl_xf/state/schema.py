@@ -1,5 +1,8 @@
 """The log format: one set of msgspec structs that is documentation, decoder and validator in one.
 
+A day's state is the one record that play makes too: a plain dataclass (`day_state`), because play needs no msgspec. In
+it, and in what it consists of, a field that is missing or of a wrong type is refused; one that is too many is not.
+
 A log is one agent's view of one world: `AgentLog` with a list of entries `{day, category, event, data}`.
 Quantities are pieces, prices are currency a piece, days are absolute unless a name says "ahead".
 An offer is the outcome of the negotiation itself: (quantity, delivery day, unit price).
@@ -7,113 +10,31 @@ An offer is the outcome of the negotiation itself: (quantity, delivery day, unit
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Literal
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import Struct
 
-ANSWERS: tuple[Answer, ...] = ("ACCEPT", "REJECT", "END")
-ACCEPT, REJECT, END = range(3)
+from echelon.hrl_xf.state.day_state import ACCEPT as ACCEPT
+from echelon.hrl_xf.state.day_state import ANSWERS as ANSWERS
+from echelon.hrl_xf.state.day_state import END as END
+from echelon.hrl_xf.state.day_state import REJECT as REJECT
+from echelon.hrl_xf.state.day_state import Answer as Answer
+from echelon.hrl_xf.state.day_state import Commitments as Commitments
+from echelon.hrl_xf.state.day_state import DayState as DayState
+from echelon.hrl_xf.state.day_state import Issues as Issues
+from echelon.hrl_xf.state.day_state import Offer as Offer
+from echelon.hrl_xf.state.day_state import OffersSnapshot as OffersSnapshot
+from echelon.hrl_xf.state.day_state import Role as Role
+from echelon.hrl_xf.state.day_state import SeenOffer as SeenOffer
 
 FORMAT_VERSION = 1
 
-Offer = tuple[int, int, int]  # (quantity, delivery day, unit price)
-Bounds = tuple[int, int]  # (smallest, largest), both allowed
-Role = Literal["buyer", "seller"]
-Answer = Literal["ACCEPT", "REJECT", "END"]
 Asked = Literal["first_proposals", "counter_all", "respond", "framework"]
-Natural = Annotated[int, Meta(ge=0)]
 
 
 class Record(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
     """Base of the records: immutable, an unknown field is an error, and the garbage collector need not look at them."""
-
-
-class Issues(Record, frozen=True, gc=False, array_like=True):
-    """What may be offered on one side today."""
-
-    quantity: Bounds
-    time: Bounds
-    price: Bounds
-
-
-class SeenOffer(Record, frozen=True, gc=False, array_like=True):
-    """An offer a partner made, with the round it was made in."""
-
-    time: int
-    quantity: int
-    price: int
-    round: int
-    rounds: int
-
-
-class OffersSnapshot(Record, frozen=True, gc=False):
-    """Offers partners made during *yesterday's* negotiations: all that a decision at dawn can know."""
-
-    buy: list[SeenOffer]
-    """in threads where the agent buys"""
-    sell: list[SeenOffer]
-    """in threads where the agent sells"""
-
-
-class Commitments(Record, frozen=True, gc=False):
-    """What is signed and not yet executed, by days ahead (index 0 is today).
-
-    Today's exogenous contract is a commitment like any other and is included at index 0.
-    """
-
-    Q_in: list[int]
-    Q_out: list[int]
-    Payables: list[float]
-    Receivables: list[float]
-
-    def __post_init__(self) -> None:
-        if not len(self.Q_in) == len(self.Q_out) == len(self.Payables) == len(self.Receivables):
-            lengths = {len(self.Q_in), len(self.Q_out), len(self.Payables), len(self.Receivables)}
-            raise ValueError(f"commitments must have one length, got {sorted(lengths)}")
-
-
-class DayState(Record, frozen=True, gc=False):
-    """Everything an agent knows at the start of a day, before any offer of that day exists."""
-
-    current_step: Natural
-    n_steps: int
-    balance: float
-    initial_balance: float
-    score: float
-    """balance over initial balance; stock counts nothing"""
-    inventory_input: int
-    inventory_output: int
-    spot_price_in: float
-    spot_price_out: float
-    trading_prices: list[float]
-    n_lines: int
-    horizon: int
-    """how many days ahead a delivery may be agreed"""
-    production_cost: float
-    commitments: Commitments
-    level: int
-    my_input_product: int
-    my_output_product: int
-    n_products: int
-    n_suppliers: int
-    n_consumers: int
-    needed_supplies: int
-    needed_sales: int
-    exogenous_input_quantity: int
-    exogenous_input_price: float
-    """total price of today's exogenous input contract"""
-    exogenous_output_quantity: int
-    exogenous_output_price: float
-    """total price of today's exogenous output contract"""
-    shortfall_penalty: float
-    storage_cost: float
-    disposal_cost: float
-    is_bankrupt: bool
-    buy_issues: Issues | None
-    """None where the agent cannot negotiate on that side"""
-    sell_issues: Issues | None
-    offers_snapshot: OffersSnapshot
 
 
 class AgentInitialized(Record, frozen=True, gc=False):

@@ -6,11 +6,12 @@ What a caller reads must be there; what it does not read may be missing, and an 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import fields
 from typing import Any
 
 import msgspec
 
-from echelon.hrl_xf.state.schema import DayState
+from echelon.hrl_xf.state.day_state import DayState
 
 OF_L1 = (
     "balance", "initial_balance", "inventory_input", "spot_price_in", "spot_price_out", "n_lines", "n_steps",
@@ -26,6 +27,7 @@ _ZEROS = (
     "exogenous_input_quantity", "exogenous_input_price", "exogenous_output_quantity", "exogenous_output_price",
     "shortfall_penalty", "storage_cost", "disposal_cost",
 )  # fmt: skip
+_FIELDS = {f.name for f in fields(DayState)}
 _HORIZON = 10
 _ANY_PRICE = 10**6
 
@@ -37,7 +39,7 @@ def state_of(state: DayState | Mapping[str, Any], needed: Collection[str]) -> Da
     missing = [name for name in needed if name not in state]
     if missing:
         raise ValueError(f"the state lacks {', '.join(missing)}; give the `data` of a log's daily_status entry")
-    known = {name: value for name, value in state.items() if name in DayState.__struct_fields__}
+    known = {name: value for name, value in state.items() if name in _FIELDS}
     try:
         return msgspec.convert(_neutral(known) | known, DayState, strict=False)
     except msgspec.ValidationError as error:
