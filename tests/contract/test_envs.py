@@ -24,7 +24,7 @@ OWN: dict[str, tuple[str, dict[str, Any]]] = {
     "uav2-relay": ("uav2-relay", {"max_steps": 9, "num_ground": 4, "max_hops": 5}),
     "alice_and_bob": ("alice_and_bob", {"max_steps": 9}),
     "overcooked": ("overcooked:cramped_room", {"max_steps": 9, "shaping": 1.0, "shaping_steps": 15}),
-    "overcooked-random": ("overcooked:counter_circuit", {"max_steps": 9, "random_starts": True, "old_dynamics": False}),
+    "overcooked-random": ("overcooked:counter_circuit", {"max_steps": 9, "random_starts": True, "old_dynamics": True}),
     "alice_and_bob-ends": ("alice_and_bob", {"max_steps": 40, "terminate_on_success": True}),
 }
 KAZ = "pettingzoo.butterfly.knights_archers_zombies_v11:parallel_env"

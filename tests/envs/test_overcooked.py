@@ -31,8 +31,8 @@ def kitchen(
 
 
 def test_a_soup_from_onions_to_the_window() -> None:
-    """By hand: three onions, 20 steps from the third one, dish, window; 3 + 3 + 3 + 5 shaped, 20 earned."""
-    env = kitchen([(1, 2), (2, 1)], facing=(NORTH, SOUTH))  # before the pot, and before the dishes
+    """A pot that begins by itself: three onions (3 each), 20 steps, a dish (3), the soup (5), the window: 20 earned."""
+    env = kitchen([(1, 2), (2, 1)], (NORTH, SOUTH), old_dynamics=True)  # before the pot, and before the dishes
     for onions in (1, 2, 3):
         env.hand[0, 0] = ONION
         step = env.step(np.array([[INTERACT, STAY]]))
@@ -147,7 +147,7 @@ def test_wrong_options() -> None:
 @pytest.mark.parametrize("name", MAPS)
 def test_equal_views_mean_equal_states(name: str) -> None:
     """The observation tells states apart: what the future depends on is in it, for either cook."""
-    env = Overcooked(name, 8, old_dynamics=False)
+    env = Overcooked(name, 8)
     env.reset()
     cooks = ScriptedCooks(env, np.random.default_rng(1), noise=0.2, odd=0.1)
     views: dict[bytes, bytes] = {}

@@ -4,9 +4,10 @@ A cook holds nothing, an onion, a dish or a soup of one to three onions. A *slot
 counter holds what a cook could hold; a pot holds up to three onions, then cooks them for 20 steps. Dispensers and the
 serving window change nothing but the hand, and share one slot that stays empty.
 
-Two sets of rules, as in `overcooked-ai`. `old_dynamics`: a pot begins to cook by itself, in the step that puts the
-third onion in (the game of Carroll et al. 2019, of the published figures). Without it a cook with free hands begins the
-cooking by an interaction, and may do so with one or two onions: a soup that nobody ordered and that earns nothing.
+Two sets of rules, as in `overcooked-ai`. In the new ones, its default and the only ones of its release on PyPI, a cook
+with free hands begins the cooking by an interaction, and may do so with one or two onions: a soup that nobody ordered
+and that earns nothing. `old_dynamics`, the game of Carroll et al. 2019: a pot begins to cook by itself, in the step
+that puts the third onion in, and never before.
 """
 
 from __future__ import annotations
