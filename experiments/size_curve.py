@@ -25,7 +25,7 @@ import torch
 from matplotlib.figure import Figure
 
 from echelon.hrl_xf.dataset.datasets import Rows, l4_of, macro_of, micro_of
-from echelon.hrl_xf.dataset.goal_backfill import fill_goals
+from echelon.hrl_xf.dataset.goal_backfill import with_goals
 from echelon.hrl_xf.dataset.split import WorldSplit, world_split
 from echelon.hrl_xf.dataset.tournament import TournamentData, open_tournament
 from echelon.hrl_xf.layers.l2_manager import HorizonManagerPPO
@@ -102,7 +102,7 @@ def goals(data: TournamentData, split: WorldSplit, options: argparse.Namespace) 
     cfg = config(options.output_dir / "goals", options.seeds[0], options)
     macro = macro_of(data)
     train("l2", {}, (macro.part(split, "train"), macro.part(split, "val")), cfg)
-    fill_goals(data, "l2", options.output_dir / "goals" / "l2_bc.safetensors")
+    data = with_goals(data, "l2", options.output_dir / "goals" / "l2_bc.safetensors")
 
 
 def show(point: Point) -> None:

@@ -175,7 +175,7 @@ def assert_sound(folder: Path, content: bytes) -> bool:
         assert len(record.error) > 10
         assert not list(folder.glob("shard-*"))
         return False
-    data = TournamentData(folder, [record], 40)
+    data = TournamentData.open(folder, [record], 40)
     macro, micro = datasets.macro_of(data), datasets.micro_of(data)
     days, b = macro.batch(np.arange(len(macro))), micro.batch(np.arange(len(micro)))
     for array in (days.x_static, days.X_temporal, days.goal, b.tokens, b.baseline, b.safe, b.B_free, b.open_goal):

@@ -17,7 +17,7 @@ import torch
 
 from echelon.hrl_xf.data_pipeline import load_tournament_data
 from echelon.hrl_xf.dataset.datasets import L4Dataset, MicroDataset
-from echelon.hrl_xf.dataset.tournament import TournamentData, open_tournament
+from echelon.hrl_xf.dataset.tournament import Goals, TournamentData, open_tournament
 from echelon.hrl_xf.layers.l3_executor import TemporalDecisionTransformer
 from echelon.hrl_xf.layers.l3_inputs import legal_of
 from echelon.hrl_xf.layers.l3_situation import P_SIZE, Q_SIZE, Array, Situation, context_of
@@ -113,7 +113,7 @@ def both(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         live |= {(player.id, day, call): seen for (day, call), seen in player.calls.items()}
     data = open_tournament(folder, "Variant", 1, quiet=True)
     rows = np.arange(data.tables.store.rows("day"))
-    data.goals = HeuristicManager().goals_of_days(data.tables.days(rows))
+    data = data.with_goals(Goals("rules", HeuristicManager().goals_of_days(data.tables.days(rows))))
     return Both(live, folder, data, layer)
 
 

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from echelon.hrl_xf.dataset.datasets import l4_of, macro_of, micro_of
-from echelon.hrl_xf.dataset.goal_backfill import fill_goals
+from echelon.hrl_xf.dataset.goal_backfill import with_goals
 from echelon.hrl_xf.dataset.tournament import TournamentData
 from echelon.hrl_xf.layers.l2_manager import HorizonManagerPPO, load_l2
 from echelon.hrl_xf.layers.l3_executor import load_l3
@@ -32,7 +32,7 @@ def test_the_phases_in_their_order(data: TournamentData, tmp_path: Path) -> None
     trainer = HRLXFTrainer(HorizonManagerPPO(channels=(8, 8), hidden=16), small_l3(), GlobalCoordinator(width=16), cfg)
     l2 = trainer.train_phase0_bc(macro_of(data), [])
     assert l2[-1].train["loss"] < l2[0].train["loss"]
-    fill_goals(data, "l2", tmp_path / "l2_bc.safetensors")
+    data = with_goals(data, "l2", tmp_path / "l2_bc.safetensors")
     l3 = trainer.train_phase0_bc([], micro_of(data))
     assert l3[-1].train["loss"] < l3[0].train["loss"] - 0.1
     cloned = (tmp_path / "l3_bc.safetensors").read_bytes()
@@ -53,7 +53,7 @@ def test_the_phases_in_their_order(data: TournamentData, tmp_path: Path) -> None
 def test_goals_that_changed_are_refused_when_asked_to_check(data: TournamentData, tmp_path: Path) -> None:
     cfg = TrainConfig(output_dir=tmp_path, l3_epochs=1, resume=True, check_goals=True)
     HRLXFTrainer(None, small_l3(), None, cfg).train_phase0_bc([], micro_of(data))
-    fill_goals(data, "v2", None)
+    data = with_goals(data, "v2")
     with pytest.raises(CheckpointError, match=r"task\.goals"):
         HRLXFTrainer(None, small_l3(), None, cfg).train_phase0_bc([], micro_of(data))
 

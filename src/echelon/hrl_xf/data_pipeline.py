@@ -20,10 +20,10 @@ from safetensors.numpy import save as save_arrays
 
 from echelon.hrl_xf.dataset.cache import LogRecord
 from echelon.hrl_xf.dataset.datasets import L4Dataset, MacroDataset, MicroDataset, l4_of, macro_of, micro_of
-from echelon.hrl_xf.dataset.goal_backfill import BATCH, check_goal_options, fill_goals
+from echelon.hrl_xf.dataset.goal_backfill import BATCH, check_goal_options, with_goals
 from echelon.hrl_xf.dataset.samples import L4DistillSample, MacroSample, MicroSample
 from echelon.hrl_xf.dataset.shards import compact
-from echelon.hrl_xf.dataset.tournament import PathLike, TournamentData, open_tournament, say
+from echelon.hrl_xf.dataset.tournament import Goals, PathLike, TournamentData, open_tournament, say
 from echelon.hrl_xf.state.features import DayFeatures, StateBuilder
 from echelon.hrl_xf.state.goals import reconstruct_l2_goals
 from echelon.hrl_xf.state.l1_safety import compute_l1_baseline_offline
@@ -77,7 +77,7 @@ def load_tournament_data(
     data = open_tournament(
         data_dir, agent_name, num_workers, cache_dir=cache_dir, horizon=horizon, strict=strict, quiet=quiet
     )
-    fill_goals(data, goal_backfill, l2_model_path, l2_backfill_batch_size, l2_backfill_device)
+    data = with_goals(data, goal_backfill, l2_model_path, l2_backfill_batch_size, l2_backfill_device)
     macro, micro = macro_of(data), micro_of(data)
     say(f"{len(macro)} macro samples, {len(micro)} micro samples", quiet)
     return macro, micro
@@ -102,7 +102,7 @@ def load_l4_distill_data(
     data = open_tournament(
         data_dir, agent_name, num_workers, cache_dir=cache_dir, horizon=horizon, strict=strict, quiet=quiet
     )
-    fill_goals(data, goal_source, l2_model_path, l2_backfill_batch_size, l2_backfill_device)
+    data = with_goals(data, goal_source, l2_model_path, l2_backfill_batch_size, l2_backfill_device)
     return l4_of(data)
 
 
@@ -132,10 +132,10 @@ def save_samples(macro: MacroDataset, micro: MicroDataset, output_dir: PathLike,
     for name in data.shards:
         write_atomic(folder / name, (data.folder / name).read_bytes())
     arrays = {"macro": compact(macro.rows), "micro": compact(micro.rows)}
-    if data.goals is not None:
-        arrays["goals"] = data.goals
+    if data.goals.values is not None:
+        arrays["goals"] = data.goals.values
     write_atomic(folder / "rows.safetensors", save_arrays(arrays))
-    saved = _Saved(horizon=horizon, goal_source=data.goal_source, records=data.records)
+    saved = _Saved(horizon=horizon, goal_source=data.goals.source, records=list(data.records))
     write_atomic(folder / "samples.json", msgspec.json.encode(saved))  # last: a folder with it is complete
 
 
@@ -151,8 +151,8 @@ def load_samples(samples_dir: PathLike) -> tuple[MacroDataset, MicroDataset]:
         raise ValueError(f"{path} is damaged: {error}") from error
     if saved.format_version != SAMPLES_VERSION:
         raise ValueError(f"{path} has format_version {saved.format_version}, this Echelon reads {SAMPLES_VERSION}")
-    data = TournamentData(folder, saved.records, saved.horizon)
     arrays = load_arrays((folder / "rows.safetensors").read_bytes())
-    data.goals, data.goal_source = arrays.get("goals"), saved.goal_source
+    data = TournamentData.open(folder, saved.records, saved.horizon)
+    data = data.with_goals(Goals(saved.goal_source, arrays.get("goals")))
     rows: list[Ints] = [arrays[name].astype(np.int64) for name in ("macro", "micro")]
     return MacroDataset(data, rows[0]), MicroDataset(data, rows[1])

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from echelon.hrl_xf.dataset.datasets import MicroDataset, macro_of, micro_of
-from echelon.hrl_xf.dataset.goal_backfill import fill_goals
+from echelon.hrl_xf.dataset.goal_backfill import with_goals
 from echelon.hrl_xf.dataset.tournament import TournamentData
 from echelon.hrl_xf.state.day_batch import Ledger, day_batch
 from echelon.hrl_xf.state.features import StateBuilder
@@ -97,7 +97,7 @@ def test_the_offer_on_the_table_is_the_last_token(data: TournamentData) -> None:
 
 
 def test_open_goals_follow_the_ledger_of_the_moment(data: TournamentData) -> None:
-    fill_goals(data, "v2", None)
+    data = with_goals(data, "v2")
     micro = micro_of(data)
     b, m = micro.batch(np.arange(len(micro))), data.tables.moments(micro.rows)
     log = log_of(PENGUIN_FIRST)

@@ -72,7 +72,7 @@ def test_l2_predicts_every_day_once_in_large_batches(folder: Path, with_model: t
     days = macro.data.tables.moments(micro.rows).day
     place = np.searchsorted(np.sort(macro.rows), days)
     assert same_bits(micro.batch(np.arange(len(micro))).goal, wanted[np.argsort(macro.rows)][place])
-    assert same_bits(predicted_goals(macro.data, model, batch_size=7), macro.data.goals)
+    assert same_bits(predicted_goals(macro.data, model, batch_size=7), macro.data.goals.values)
     sets = load_l4_distill_data(folder, "Pe", "l2", path, 1, quiet=True)
     assert sets.batch(np.arange(3)).global_feat[:, :16].any()
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from echelon.hrl_xf.dataset.datasets import L4Dataset, l4_of, macro_of
-from echelon.hrl_xf.dataset.goal_backfill import fill_goals
+from echelon.hrl_xf.dataset.goal_backfill import with_goals
 from echelon.hrl_xf.layers.l4_features import teacher_alpha
 from echelon.hrl_xf.state.schema import DecisionEntry
 from tests.hrl_xf.log_examples import PENGUIN_FIRST, PENGUIN_MIDDLE, data_of, log_of
@@ -20,7 +20,7 @@ PATHS = (PENGUIN_FIRST, PENGUIN_MIDDLE)
 @pytest.fixture(scope="module")
 def l4(tmp_path_factory: pytest.TempPathFactory) -> L4Dataset:
     data = data_of(tmp_path_factory.mktemp("data"), [log_of(path) for path in PATHS])
-    fill_goals(data, "v2", None)
+    data = with_goals(data, "v2")
     return l4_of(data)
 
 

@@ -12,7 +12,7 @@ import torch
 
 from echelon.hrl_xf.agent import LitaAgentHRL
 from echelon.hrl_xf.commands.evaluate import run
-from echelon.hrl_xf.dataset.goal_backfill import fill_goals
+from echelon.hrl_xf.dataset.goal_backfill import with_goals
 from echelon.hrl_xf.dataset.split import world_split
 from echelon.hrl_xf.dataset.thread_tables import REPRESENTABLE, SAFE_DAY, SAFE_QUANTITY
 from echelon.hrl_xf.dataset.tournament import open_tournament
@@ -70,7 +70,7 @@ def played(layers: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[list
 def test_an_agent_in_its_own_seat_wishes_what_it_wished(layers: Path, played: tuple[list[Any], Path]) -> None:
     agents, folder = played
     data = open_tournament(folder, "Variant", 1, quiet=True)
-    fill_goals(data, "l2", layers / "l2_bc.safetensors")
+    data = with_goals(data, "l2", layers / "l2_bc.safetensors")
     c = compare(data, np.arange(len(data.records)), folder, load_l3(layers / "l3_bc"), load_l4(layers / "l4_distill"))
     wished: dict[tuple[str, int, int], list[Wish]] = {}
     for agent in agents:

@@ -12,7 +12,7 @@ import pytest
 from echelon.hrl_xf.commands.evaluate import lines, run
 from echelon.hrl_xf.commands.train import run as train
 from echelon.hrl_xf.dataset.datasets import micro_of
-from echelon.hrl_xf.dataset.goal_backfill import fill_goals
+from echelon.hrl_xf.dataset.goal_backfill import with_goals
 from echelon.hrl_xf.dataset.tournament import open_tournament
 from echelon.hrl_xf.layers.rules import HeuristicExecutor
 from echelon.hrl_xf.learning.evaluation import rule_figures
@@ -95,7 +95,7 @@ def test_lines_show_every_number() -> None:
 def test_the_heuristic_l3_has_the_alpha_of_its_decision(trained: dict[str, Any]) -> None:
     """α decides how much of the goal a thread offers: the figures are those of the rules as they play."""
     data = open_tournament(LOGS, "PenguinAgent", 1, cache_dir=trained["cache_dir"], quiet=True)
-    fill_goals(data, "l2", trained["output_dir"] / "l2_bc.safetensors")
+    data = with_goals(data, "l2", trained["output_dir"] / "l2_bc.safetensors")
     rows = micro_of(data)
     batch, alpha = rows.batch(np.arange(len(rows))), alphas_of(data)[rows.rows]
     assert len(np.unique(alpha)) > 10

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import torch
 
 from echelon.hrl_xf.dataset.datasets import Rows, l4_of, macro_of, micro_of
-from echelon.hrl_xf.dataset.goal_backfill import fill_goals
+from echelon.hrl_xf.dataset.goal_backfill import with_goals
 from echelon.hrl_xf.dataset.split import SPLITS, WorldSplit, world_split
 from echelon.hrl_xf.dataset.tournament import TournamentData, open_tournament
 from echelon.hrl_xf.layers.day_critic import DayCritic
@@ -269,8 +269,8 @@ def _l2(training: Training) -> None:
     follow(training, "l2_bc", l2_bc_epochs(layer, train, training.cfg, val, training.stop), layer, test)
 
 
-def _fill(training: Training, source: str, data: TournamentData) -> None:
-    """Goals for L3 and L4; those of L2 need a trained one."""
+def _with_goals(training: Training, source: str, data: TournamentData) -> TournamentData:
+    """Logs with goals for L3 and L4; those of L2 need a trained one."""
     options = training.options
     path = None
     if source == "l2":
@@ -281,19 +281,19 @@ def _fill(training: Training, source: str, data: TournamentData) -> None:
                 "train it first (--phases l2,l3), or name one with --l2-model-path"
             )
         load_l2(path)  # says what is wrong with it before the data are touched
-    fill_goals(data, source, path, options.l2_backfill_batch_size, options.l2_backfill_device)
+    return with_goals(data, source, path, options.l2_backfill_batch_size, options.l2_backfill_device)
 
 
 def _l3(training: Training) -> None:
-    _fill(training, training.options.l3_goal_backfill, training.data)
-    train, val, test = training.parts(micro_of(training.data))
+    data = _with_goals(training, training.options.l3_goal_backfill, training.data)
+    train, val, test = training.parts(micro_of(data))
     layer = _first(training, TemporalDecisionTransformer, "l3", mode=training.options.l3_mode)
     follow(training, "l3_bc", l3_bc_epochs(layer, train, training.cfg, val, training.stop), layer, test)
 
 
 def _l3_awr(training: Training) -> None:
-    _fill(training, training.options.l3_goal_backfill, training.weighed)
-    train, val, test = training.parts(micro_of(training.weighed))
+    data = _with_goals(training, training.options.l3_goal_backfill, training.weighed)
+    train, val, test = training.parts(micro_of(data))
     layer = load_l3(Path(training.cfg.output_dir) / "l3_bc")
     follow(training, "l3_awr", l3_awr_epochs(layer, train, training.cfg, val, training.stop), layer, test)
 
@@ -307,8 +307,8 @@ def _critic(training: Training) -> None:
 
 
 def _l4(training: Training) -> None:
-    _fill(training, training.options.l4_goal_source, training.data)
-    train, val, test = training.parts(l4_of(training.data))
+    data = _with_goals(training, training.options.l4_goal_source, training.data)
+    train, val, test = training.parts(l4_of(data))
     layer = _first(training, GlobalCoordinator, "l4")
     follow(training, "l4_distill", l4_distill_epochs(layer, train, training.cfg, val, training.stop), layer, test)
 

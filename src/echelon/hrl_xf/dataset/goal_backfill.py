@@ -12,7 +12,7 @@ from typing import Literal, Protocol, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from echelon.hrl_xf.dataset.tournament import TournamentData
+from echelon.hrl_xf.dataset.tournament import Goals, TournamentData
 from echelon.hrl_xf.state.goals import GOAL_SIZE, goal_mask
 from echelon.runtime.arrays import Bools
 
@@ -54,20 +54,21 @@ def check_goal_options(backfill: str, l2_model_path: str | Path | None, allowed:
         raise FileNotFoundError(f"l2_model_path={str(l2_model_path)!r} does not exist; train L2 first")
 
 
-def fill_goals(
+def with_goals(
     data: TournamentData,
     backfill: str,
-    l2_model_path: str | Path | None,
+    l2_model_path: str | Path | None = None,
     batch_size: int = BATCH,
     device: str = "cpu",
-) -> None:
-    """Give the days of `data` their goals; L2 predicts them on `device`."""
+) -> TournamentData:
+    """The same logs, their days with goals; L2 predicts them on `device`."""
     check_goal_options(backfill, l2_model_path, get_args(GoalBackfill))
-    data.goal_source = backfill
+    values: NDArray[np.float32] | None = None
     if backfill == "v2":
-        data.goals = data.tables.store.column("day.goal")
+        values = data.tables.store.column("day.goal")
     elif backfill == "l2":
-        data.goals = predicted_goals(data, load_model(Path(str(l2_model_path)), device), batch_size)
+        values = predicted_goals(data, load_model(Path(str(l2_model_path)), device), batch_size)
+    return data.with_goals(Goals(backfill, values))
 
 
 def load_model(path: Path, device: str = "cpu") -> GoalModel:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -185,30 +186,62 @@ class SampleTables:
         return safe, (safe >= 1) & reachable & (issues[:, 1:2] > 0)
 
 
+@dataclass(frozen=True)
+class Goals:
+    """What conditions L3 and L4: a goal for each day, and where they come from."""
+
+    source: str = "none"
+    values: NDArray[np.float32] | None = None  # (days of the store, 16); None: all zeros
+
+
+@dataclass(frozen=True)
 class TournamentData:
     """Logs, and where their rows lie. Data sets of one `TournamentData` share its tables."""
 
-    def __init__(
-        self,
+    folder: Path
+    """of the shards"""
+    records: tuple[LogRecord, ...]
+    horizon: int
+    tables: SampleTables
+    left_out: tuple[LogRecord, ...] = ()
+    goals: Goals = Goals()
+
+    @classmethod
+    def open(
+        cls,
         folder: Path,
         records: Sequence[LogRecord],
         horizon: int,
         left_out: Sequence[LogRecord] = (),
         in_memory: int = IN_MEMORY,
-    ) -> None:
+    ) -> TournamentData:
         if not records:
             raise ValueError("no log is left to make samples of")
-        self.folder, self.records, self.left_out, self.horizon = folder, list(records), list(left_out), horizon
-        self.shards = list(dict.fromkeys(record.shard for record in records))
-        store = Store((map_shard(folder / name) for name in self.shards), in_memory)
-        self.tables = SampleTables(store, horizon)
-        self.goals: NDArray[np.float32] | None = None  # (days of the store, 16); None: all zeros
-        self.goal_source = "none"
+        store = Store((map_shard(folder / name) for name in _shards(records)), in_memory)
+        return cls(folder, tuple(records), horizon, SampleTables(store, horizon), tuple(left_out))
+
+    def with_goals(self, goals: Goals) -> TournamentData:
+        """The same logs with other goals; the tables are shared."""
+        return replace(self, goals=goals)
+
+    @cached_property
+    def shards(self) -> list[str]:
+        return _shards(self.records)
+
+    @cached_property
+    def _shard_of(self) -> Ints:
         number = {name: i for i, name in enumerate(self.shards)}
-        self._shard_of = np.array([number[record.shard] for record in records])
-        self._log_rows = np.array([store.first_row("log", number[r.shard]) + r.row for r in records])
-        self._by_row = np.full(store.rows("log"), -1)
-        self._by_row[self._log_rows] = np.arange(len(records))
+        return np.array([number[record.shard] for record in self.records])
+
+    @cached_property
+    def _by_row(self) -> Ints:
+        """Index into `records` of each log of the store; −1 where it is not among them."""
+        store = self.tables.store
+        shards = self._shard_of.tolist()
+        rows = [store.first_row("log", shard) + r.row for shard, r in zip(shards, self.records, strict=True)]
+        found = np.full(store.rows("log"), -1)
+        found[rows] = np.arange(len(rows))
+        return found
 
     @property
     def fingerprint(self) -> str:
@@ -228,7 +261,8 @@ class TournamentData:
 
     def goal_of_day(self, days: Ints) -> NDArray[np.float32]:
         """The goals that condition L3 and L4.  # (N, 16)"""
-        return np.zeros((len(days), GOAL_SIZE), np.float32) if self.goals is None else self.goals[days]
+        values = self.goals.values
+        return np.zeros((len(days), GOAL_SIZE), np.float32) if values is None else values[days]
 
     def negotiation_id(self, thread: int) -> str:
         """World, day, agent and partner of a thread."""
@@ -239,6 +273,10 @@ class TournamentData:
         names = msgspec.json.decode(read_metadata(self.folder / record.shard)["partners"], type=list[str])
         partner = names[int(take("thread.partner", row)[0])]
         return f"{record.world_id}/{int(take('day.current_step', day)[0]):03d}/{record.agent_id}/{partner}"
+
+
+def _shards(records: Sequence[LogRecord]) -> list[str]:
+    return list(dict.fromkeys(record.shard for record in records))
 
 
 def open_tournament(
@@ -272,7 +310,7 @@ def open_tournament(
     bad = [record for record in records.values() if record.error]
     if not good:
         raise ValueError(f"none of the {len(wanted)} logs of {agent} in {folder} can be used; see the messages above")
-    return TournamentData(cache.folder, good, horizon, bad, in_memory)
+    return TournamentData.open(cache.folder, good, horizon, bad, in_memory)
 
 
 def say(text: str, quiet: bool) -> None:

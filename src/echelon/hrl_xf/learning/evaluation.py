@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from echelon.hrl_xf.dataset.datasets import MacroDataset, MicroDataset, Rows, l4_of, macro_of, micro_of
-from echelon.hrl_xf.dataset.goal_backfill import fill_goals
+from echelon.hrl_xf.dataset.goal_backfill import with_goals
 from echelon.hrl_xf.dataset.split import Split, WorldSplit
 from echelon.hrl_xf.dataset.tournament import TournamentData
 from echelon.hrl_xf.layers.l2_manager import load_l2
@@ -102,7 +102,7 @@ def evaluate_l3(data: TournamentData, split: WorldSplit, options: EvaluateOption
     path = options.model_path or options.output_dir / "l3_bc"
     layer = load_l3(path, options.device)
     epochs = options.control_epochs or int(_note(path).get("epochs", 10))
-    fill_goals(data, "l2", options.output_dir / "l2_bc.safetensors", device=options.device)
+    data = with_goals(data, "l2", options.output_dir / "l2_bc.safetensors", device=options.device)
     micro = micro_of(data)
     train, chosen = part(micro, split, "train"), part(micro, split, options.split)
     source, training = L3Source(chosen, layer.mode), L3Source(train, layer.mode)
@@ -220,7 +220,7 @@ def rule_figures(source: L3Source, rows: MicroDataset, rule: str) -> Figures:
 def evaluate_l4(data: TournamentData, split: WorldSplit, options: EvaluateOptions) -> Figures:
     """Cross-entropy and rank correlation with the teacher; uniform α and the teacher itself beside it."""
     layer = load_l4(options.model_path or options.output_dir / "l4_distill", options.device)
-    fill_goals(data, "l2", options.output_dir / "l2_bc.safetensors", device=options.device)
+    data = with_goals(data, "l2", options.output_dir / "l2_bc.safetensors", device=options.device)
     source = L4Source(part(l4_of(data), split, options.split))
     teacher = HeuristicCoordinator()
     figures: Figures = {"sets": {"n": len(source)}, "network": measure(layer, source, l4_loss, BATCH)}
@@ -256,7 +256,7 @@ def _add_set_figures(sums: list[float], found: Floats, alpha: Floats, mask: Bool
 def evaluate_disagreement(data: TournamentData, split: WorldSplit, options: EvaluateOptions) -> Figures:
     """The clone beside its expert, in the expert's seat (see `disagreement`)."""
     l3 = load_l3(options.model_path or options.output_dir / "l3_bc")
-    fill_goals(data, "l2", options.output_dir / "l2_bc.safetensors", device=options.device)
+    data = with_goals(data, "l2", options.output_dir / "l2_bc.safetensors", device=options.device)
     path = layer_path(options.output_dir / "l4_distill")
     l4 = load_l4(path) if path.exists() else HeuristicCoordinator()
     logs = np.unique(part(micro_of(data), split, options.split).log)

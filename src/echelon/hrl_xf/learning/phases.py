@@ -116,7 +116,7 @@ def _fingerprint(*sets: Rows[Any] | None) -> str:
 
 def goal_digest(data: Rows[Any]) -> str:
     """Names the goals that L3 and L4 see."""
-    goals = data.data.goals
+    goals = data.data.goals.values
     return (
         "zeros" if goals is None else hashlib.blake2b(goals[data.data.rows("day")].tobytes(), digest_size=8).hexdigest()
     )
@@ -175,7 +175,7 @@ def l2_bc_epochs(
 
 
 def _l3_describe(layer: TemporalDecisionTransformer, data: MicroDataset, cfg: TrainConfig) -> dict[str, Any]:
-    source = data.data.goal_source
+    source = data.data.goals.source
     if source != "l2":
         log.warning(
             "L3 learns with goals from %r; in play goals are L2's: load the data with goal_backfill='l2'", source
