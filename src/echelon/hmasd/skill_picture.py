@@ -6,6 +6,7 @@ the coordinator likes it; for the third the coordinator chooses.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +14,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from echelon.envs.make import is_built_in, make_vector_env
+from echelon.envs.overcooked.layouts import ACTIONS as KITCHEN_ACTIONS
 from echelon.envs.random_streams import WorldStreams, world_seeds
 from echelon.envs.vector import VectorEnv
 from echelon.hmasd.agent import HMASDAgent
@@ -22,7 +24,10 @@ from echelon.runtime.seeding import task_seed
 WORLDS, STEPS, CELLS = 64, 100, 8
 PLACES = {"alice_and_bob": (1, 0, -1.0), "uav": (0, 1, 0.0)}
 """Where an agent's observation holds its own place: indices of x and y, and the least value of both (the most is 1)."""
-MOVES = ("stay", "up", "down", "left", "right")
+ACTIONS: dict[str, Sequence[str]] = {
+    "alice_and_bob": ("stay", "up", "down", "left", "right"),
+    "overcooked": KITCHEN_ACTIONS,
+}
 
 
 @dataclass(frozen=True)
@@ -113,7 +118,7 @@ def draw_skills(agent: HMASDAgent, use: SkillUse) -> Figure:
     figure = Figure(figsize=(1.7 * max(skills, 4) + 0.6, 2.1 * rows + 0.6), layout="constrained")
     grid: Any = figure.add_gridspec(rows, skills)
     discrete = not agent.sizes.continuous
-    names = MOVES if agent.spec.name == "alice_and_bob" else [str(i) for i in range(use.actions.shape[1])]
+    names = ACTIONS.get(agent.spec.name.partition(":")[0]) or [str(i) for i in range(use.actions.shape[1])]
     for z in range(skills):
         if use.visits is not None:
             axes = figure.add_subplot(grid[0, z])
