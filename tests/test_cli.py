@@ -45,6 +45,13 @@ def test_every_option_of_the_runbook_is_there(capsys: pytest.CaptureFixture[str]
     assert "-q" in text
 
 
+def test_the_overview_names_both_systems(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 0
+    text = capsys.readouterr().out
+    assert text.index("HRL-XF") < text.index("HMASD") < text.index("hrl collect") < text.index("hmasd train")
+    assert all(" ".join(command.words) in text for command in COMMANDS)
+
+
 def test_a_wrong_command_names_the_near_one(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["hrl", "colect"]) == 2
     assert "did you mean `echelon hrl collect`?" in capsys.readouterr().err

@@ -32,9 +32,9 @@ class Command(NamedTuple):
 COMMANDS = (
     Command(
         ("demo",),
-        "the whole chain, small: see it work in a few minutes",
+        "both systems end to end, small, in about three minutes",
         "echelon.options:DemoOptions",
-        "echelon.demo:run",
+        "echelon.demo.command:run",
         plays_worlds=True,
     ),
     Command(
@@ -152,7 +152,12 @@ def overview(prefix: tuple[str, ...]) -> str:
     width = max(len(" ".join(c.words)) for c in rows)
     lines = [f"usage: {' '.join((PROGRAM, *prefix))} COMMAND [options]", ""]
     if not prefix:
-        lines += ["Hierarchical agents on one engine: HRL-XF for the SCML Standard league.", ""]
+        lines += [
+            "Hierarchical agents on one engine:",
+            "  hrl     HRL-XF, for the Supply Chain Management League (SCML Standard)",
+            "  hmasd   HMASD, multi-agent skill discovery on any PettingZoo ParallelEnv",
+            "",
+        ]
     lines += [f"  {' '.join(c.words):<{width}}  {c.summary}" for c in rows]
     lines += ["", f"`{PROGRAM} COMMAND --help` explains a command's options. New here? `{PROGRAM} demo`."]
     return "\n".join(lines)

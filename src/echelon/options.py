@@ -11,15 +11,19 @@ import tyro
 
 @dataclass(frozen=True)
 class DemoOptions:
-    """The whole chain in about ten minutes on two cores: a real tournament of real experts, recorded; training data
-    made of it; three layers trained; the agent in the arena; and one page about all of it."""
+    """Both systems end to end in about three minutes on two cores.
+
+    HRL-XF: real tournaments of real experts are recorded and become training data; three layers are trained; the agent
+    competes. HMASD: two agents discover skills in Alice_and_Bob. Then a table of what was learnt, and one page about
+    all of it.
+    """
 
     output_dir: Path = Path("runs/demo")
-    """where everything goes; run it again and it goes on where it stopped"""
+    """where everything is written; the same command resumes"""
     steps: int | None = None
-    """days in each world; 50 if not given, 6 with --quick"""
+    """days per world; 50 if not given, 6 with --quick"""
     quick: tyro.conf.FlagCreatePairsOff[bool] = False
-    """a minute instead of ten: few and short worlds, a word of training; shows that all works, not how well"""
+    """under a minute: few and short worlds, little training; shows that everything works, not how well"""
     parallelism: str = "loky"
     """serial | loky[:workers or :fraction] | parallel[:workers] | dask[:scheduler address]"""
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 import math
 from pathlib import Path
 
 import pytest
 
+from echelon.cli import main
 from echelon.reporting.training import POINTS, training
 from echelon.runtime.metrics import MetricsWriter
 from tests.reporting.examples import write_training
@@ -37,6 +39,21 @@ def test_a_run_of_hmasd_shows_its_rounds_and_folds_the_rest(tmp_path: Path) -> N
     assert folded["folded"]
     (other,) = folded["plots"][0]["series"]
     assert (other["name"], other["y"][0]) == ("TeamSkill_0_Share", None)
+
+
+def test_a_picture_of_the_skills_in_the_run_is_on_the_page(tmp_path: Path) -> None:
+    run = write_training(tmp_path / "run", [1.0])
+    assert training(run)["skills"] is None
+    assert "Skills" not in page_of(run, tmp_path)
+    (run / "skills.png").write_bytes(b"the picture")
+    picture = f'<img class="picture" src="data:image/png;base64,{base64.b64encode(b"the picture").decode()}"'
+    page = page_of(run, tmp_path)
+    assert page.count(picture) == page.count(picture[-24:]) == 1, "once, and not again in the data of the scripts"
+
+
+def page_of(run: Path, folder: Path) -> str:
+    assert main(["report", str(run), "-o", str(folder / "page.html")]) == 0
+    return (folder / "page.html").read_text()
 
 
 def test_a_folder_without_curves_is_an_error(tmp_path: Path) -> None:

@@ -17,8 +17,8 @@ _SCRIPTS = (
     "dom.js", "scales.js", "bars.js", "lines.js", "tables.js", "arena.js", "thread.js", "negotiations.js", "curves.js",
     "selftest.js", "main.js",
 )  # fmt: skip
-_WRITTEN = ("tables", "facts", "verdicts", "lines")
-"""Parts that stand in the HTML; the scripts need them no more."""
+_WRITTEN = ("tables", "facts", "verdicts", "lines", "skills")
+"""Parts that the template writes into the HTML; the scripts do not read them."""
 
 
 @cache

@@ -1,7 +1,8 @@
-"""A training run on the page: curves of HRL-XF's phases, or of HMASD's rounds."""
+"""A training run on the page: curves of HRL-XF's phases, or of HMASD's rounds with a picture of the skills."""
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -47,6 +48,7 @@ HMASD = {
     ),
     "Step of the policy (approximate KL)": ("PPO/Discoverer/approx_kl", "PPO/Coordinator/approx_kl"),
 }  # fmt: skip
+SKILLS = {"skills.png": "image/png", "skills.svg": "image/svg+xml"}
 _FACTS = ("agent_name", "phases", "data_dir", "l3_mode", "env", "algorithm", "total_steps", "envs", "seed")
 
 
@@ -63,7 +65,15 @@ def training(folder: Path) -> dict[str, Any]:
         raise ValueError(f"{folder} holds no curves: its metrics.jsonl has no whole line")
     if any(len(series.steps) > POINTS for series in metrics.values()):
         parts[0]["note"] = f"{parts[0]['note']} Of long curves {POINTS} points are drawn, spread evenly.".strip()
-    return {"facts": _facts(folder), "parts": parts}
+    return {"facts": _facts(folder), "parts": parts, "skills": skills_picture(folder)}
+
+
+def skills_picture(folder: Path) -> str | None:
+    """The picture that `echelon hmasd render --skills` wrote into the run's folder, as a data URI."""
+    found = next((folder / name for name in SKILLS if (folder / name).is_file()), None)
+    if found is None:
+        return None
+    return f"data:{SKILLS[found.name]};base64,{base64.b64encode(found.read_bytes()).decode()}"
 
 
 def _facts(folder: Path) -> list[tuple[str, str]]:

@@ -1,13 +1,18 @@
-"""Progress of long work: a bar in a terminal, a plain line now and then where there is none."""
+"""Progress of long work: a bar in a terminal, elsewhere a plain line every 30 seconds."""
 
 from __future__ import annotations
 
+import logging
 import sys
 import time
 from types import TracebackType
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+PROGRESS = __name__
+"""Logger that gets every step of every progress, at level DEBUG; for callers that show progress themselves."""
+log = logging.getLogger(PROGRESS)
 
 
 def minutes(seconds: float) -> str:
@@ -70,8 +75,10 @@ class WorkProgress:
             self._bar.update(self._task, completed=finished, rate=rate)
             return
         now = time.monotonic()
+        left = minutes((self.total - finished) * (now - self._started) / finished)
+        line = f"{finished}/{self.total} {self.unit}, {rate}, {left} left"
+        log.debug("%s", line)
         if self._quiet or (now - self._last_line < self._every and finished < self.total):
             return
         self._last_line = now
-        left = minutes((self.total - finished) * (now - self._started) / finished)
-        self._console.print(f"{finished}/{self.total} {self.unit}, {rate}, {left} left", highlight=False)
+        self._console.print(line, highlight=False)

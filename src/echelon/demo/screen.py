@@ -1,0 +1,104 @@
+"""The demo's console: one line per step; everything the steps log goes to a file."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from rich.console import Console
+from rich.status import Status
+from rich.text import Text
+
+from echelon.runtime.progress import PROGRESS, minutes
+
+WIDTH = 62
+"""Characters of a step's line before its duration."""
+
+
+class Screen:
+    """Writes to standard output. In a terminal, the line of a running step shows the last message of the step."""
+
+    def __init__(self) -> None:
+        self._console = Console(file=sys.stdout, highlight=False)
+
+    def say(self, line: str = "") -> None:
+        self._console.print(line, markup=False, soft_wrap=True)
+
+    @contextmanager
+    def step(self, head: str) -> Iterator[list[str]]:
+        """One line; the caller appends the result to the list, and the line ends with it and with the duration."""
+        started, result = time.monotonic(), list[str]()
+        if self._console.is_terminal:
+            with self._console.status(_short(head)) as status, _shown(status, head):
+                yield result
+            self._console.print(head, end=" ", markup=False)
+        else:
+            self._console.print(head, end=" ", markup=False)
+            self._console.file.flush()  # whoever follows a pipe sees which step is running
+            try:
+                yield result
+            except BaseException:
+                self.say()  # what is written next begins a line
+                raise
+        took = minutes(time.monotonic() - started)
+        self.say(f"{'; '.join(result):<{WIDTH - len(head)}} {took:>6}")
+
+    def table(self, rows: Sequence[tuple[str, ...]]) -> None:
+        """Columns as wide as their widest cell."""
+        widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+        for row in rows:
+            self.say("  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip())
+
+
+class _Activity(logging.Handler):
+    """Shows each message on the line of the running step."""
+
+    def __init__(self, status: Status, head: str) -> None:
+        super().__init__(logging.DEBUG)
+        self._status, self._head = status, head
+
+    def emit(self, record: logging.LogRecord) -> None:
+        message = record.getMessage().strip().splitlines()
+        if message:
+            self._status.update(_short(f"{self._head} {message[0]}"))
+
+
+def _short(line: str) -> Text:
+    return Text(line, no_wrap=True, overflow="ellipsis")
+
+
+@contextmanager
+def _shown(status: Status, head: str) -> Iterator[None]:
+    """Show what is logged, and the progress of worlds, while the block runs."""
+    package, progress, handler = logging.getLogger("echelon"), logging.getLogger(PROGRESS), _Activity(status, head)
+    before = progress.level
+    package.addHandler(handler)
+    progress.setLevel(logging.DEBUG)
+    try:
+        yield
+    finally:
+        progress.setLevel(before)
+        package.removeHandler(handler)
+
+
+@contextmanager
+def only_to_file(path: Path) -> Iterator[None]:
+    """While the block runs, the package logs to `path` and to no console."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    package = logging.getLogger("echelon")
+    before, level = package.handlers, package.level
+    file = logging.FileHandler(path, encoding="utf-8")
+    file.setLevel(logging.INFO)
+    file.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    package.handlers = [file]
+    package.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        package.handlers = before
+        package.setLevel(level)
+        file.close()
