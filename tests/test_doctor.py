@@ -27,4 +27,4 @@ def test_doctor_names_the_cure(caplog: pytest.LogCaptureFixture, monkeypatch: py
         code = doctor.run(DoctorOptions())
     assert code == 1
     assert "WRONG agent LostAgent does not import" in caplog.text
-    assert "cure: pip install --no-deps scml-agents==0.5.2" in caplog.text
+    assert "fix: pip install --no-deps scml-agents==0.5.2" in caplog.text

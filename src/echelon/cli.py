@@ -17,7 +17,7 @@ PROGRAM = "echelon"
 
 
 class Command(NamedTuple):
-    """One line of the table; `options` and `run` are `module:name`, loaded only when the command is used."""
+    """One command; `options` and `run` are `module:name`, loaded only when the command is used."""
 
     words: tuple[str, ...]
     summary: str
@@ -39,7 +39,7 @@ COMMANDS = (
     ),
     Command(
         ("doctor",),
-        "check this installation and say how to cure what is wrong",
+        "check this installation and say how to fix it",
         "echelon.options:DoctorOptions",
         "echelon.doctor:run",
     ),
@@ -58,13 +58,13 @@ COMMANDS = (
     ),
     Command(
         ("hrl", "dataset"),
-        "turn recorded tournaments into training data, and show what is in them",
+        "turn recorded tournaments into training data and summarise it",
         "echelon.hrl_xf.options.dataset:DatasetOptions",
         "echelon.hrl_xf.commands.dataset:run",
     ),
     Command(
         ("hrl", "play"),
-        "play one world with LitaAgentHRL and tell its story, day by day",
+        "play one world with LitaAgentHRL and explain its decisions day by day",
         "echelon.hrl_xf.options.play:PlayOptions",
         "echelon.hrl_xf.commands.play:run",
         plays_worlds=True,
@@ -84,20 +84,20 @@ COMMANDS = (
     ),
     Command(
         ("hrl", "evaluate"),
-        "how good a trained layer is, beside controls",
+        "measure a trained layer and compare it with controls",
         "echelon.hrl_xf.options.train:EvaluateOptions",
         "echelon.hrl_xf.commands.evaluate:run",
     ),
     Command(
         ("hrl", "compete"),
-        "how an agent stands against others, in the same seats of the same worlds",
+        "compare agents in the same seats of the same worlds",
         "echelon.hrl_xf.options.compete:CompeteOptions",
         "echelon.hrl_xf.commands.compete:run",
         plays_worlds=True,
     ),
     Command(
         ("hrl", "runs"),
-        "list the collections there are",
+        "list the collections",
         "echelon.hrl_xf.options.collect:RunsOptions",
         "echelon.hrl_xf.commands.runs:run",
     ),
@@ -181,7 +181,7 @@ def not_found(arguments: Sequence[str]) -> int:
 
 
 def fix_hash_seed(arguments: Sequence[str]) -> None:
-    """Start over with PYTHONHASHSEED=0 if this process has another one: it cannot be changed from within."""
+    """Restart with PYTHONHASHSEED=0 if this process has another one: a running process cannot change it."""
     if os.environ.get("PYTHONHASHSEED") != "0":
         environment = os.environ | {"PYTHONHASHSEED": "0"}
         os.execve(sys.executable, [sys.executable, "-P", "-m", PROGRAM, *arguments], environment)
@@ -190,7 +190,7 @@ def fix_hash_seed(arguments: Sequence[str]) -> None:
 def search_here() -> None:
     """Make a file in the working directory importable: `myagent.py` is the agent `myagent:MyAgent`.
 
-    It stands last, so that no file there hides an installed package; worker processes get the same path.
+    It is appended, so that no file there hides an installed package; worker processes get the same path.
     """
     here = os.getcwd()
     if here not in sys.path:
@@ -209,7 +209,7 @@ def set_up_logging(quiet: bool) -> None:
 
 @contextmanager
 def refusals_in_one_line() -> Iterator[None]:
-    """Let an options class speak for itself: tyro would wrap the ValueError it raises into a box of several lines."""
+    """Show an error of an options class as it is: tyro would wrap its ValueError into a box of several lines."""
     said = io.StringIO()
     try:
         with redirect_stderr(said):
@@ -238,7 +238,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if command is None:
         return not_found(arguments)
     rest = arguments[len(command.words) :]
-    import tyro  # after the table, so that a group's help does not pay for it
+    import tyro  # here, so that the help of a group does not load it
 
     try:
         program = " ".join((PROGRAM, *command.words))

@@ -1,4 +1,4 @@
-"""`echelon doctor`: what works here, what does not, and the command that cures it."""
+"""`echelon doctor`: what works here, what does not, and the command that fixes it."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ class Finding(NamedTuple):
 
 
 def run(options: DoctorOptions) -> int:
-    """Print every finding; 0 if all is well, 1 if something needs a cure."""
+    """Log every finding; 0 if everything works, 1 otherwise."""
     wrong = 0
     for part in (versions, machine, executors, agents, browser):
         for finding in part():
             log.info("%s %s", "ok   " if finding.good else "WRONG", finding.what)
             if not finding.good:
                 wrong += 1
-                log.info("      cure: %s", finding.cure)
-    log.info("all is well" if not wrong else f"{wrong} things need a cure")
+                log.info("      fix: %s", finding.cure)
+    log.info("everything works" if not wrong else f"{wrong} problems found")
     return 1 if wrong else 0
 
 
@@ -64,7 +64,7 @@ def machine() -> Iterator[Finding]:
 
 
 def threads() -> str:
-    """What a worker is told about threads; runs in the worker."""
+    """The thread limit that a worker has; runs in the worker."""
     return os.environ.get("OMP_NUM_THREADS", "not limited")
 
 
@@ -74,11 +74,11 @@ def executors() -> Iterator[Finding]:
         try:
             with make_executor(spec) as executor:
                 count = executor.submit(threads).result(timeout=120)
-        except Exception as error:  # noqa: BLE001 - whatever is wrong with it is the finding
+        except Exception as error:  # noqa: BLE001 - any error is a finding
             cure = 'pip install -c constraints.txt -e ".[dask]"' if name == "dask" else "see the message"
             yield Finding(False, f"executor {name}: {error}", cure)
             continue
-        where = "in this process" if name == "serial" else f"{count} thread a worker"
+        where = "in this process" if name == "serial" else f"{count} thread per worker"
         yield Finding(True, f"executor {name} works ({where})")
 
 
@@ -93,7 +93,7 @@ def agents() -> Iterator[Finding]:
 
 
 def browser() -> Iterator[Finding]:
-    """Nothing needs one to work: without it, only the tests that open the report's page are skipped."""
+    """Optional: without it, only the tests that open the report's page are skipped."""
     found = next((path for name in BROWSERS if (path := shutil.which(name))), None)
     what = f"{found} opens the report's page in tests" if found else "none; tests of the report's page are skipped"
     yield Finding(True, f"Chromium (optional): {what}")

@@ -1,4 +1,4 @@
-"""Options of the commands that belong to neither system. Imports stay light."""
+"""Options of the commands that belong to neither system. Imports nothing heavy."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class DemoOptions:
 
 @dataclass(frozen=True)
 class ReportOptions:
-    """One page about any mix of runs, in one file that opens offline.
+    """One page about any runs, in one file that opens offline.
 
     `echelon report arena_runs/arena training_runs/first -o report.html`
 
@@ -44,9 +44,9 @@ class ReportOptions:
     """
 
     runs: tyro.conf.Positional[tuple[Path, ...]]
-    """run folders; a folder of runs stands for the runs directly in it"""
+    """run folders; a folder that contains runs means the runs directly in it"""
     output: Annotated[Path, tyro.conf.arg(aliases=["-o"])] = Path("report.html")
-    """the page; its folder is made if there is none"""
+    """the page; its folder is created if needed"""
 
     def __post_init__(self) -> None:
         if not self.runs:
@@ -55,4 +55,4 @@ class ReportOptions:
 
 @dataclass(frozen=True)
 class DoctorOptions:
-    """Look at this installation: versions, cores, executors, expert agents; and for each fault, the cure."""
+    """Check this installation: versions, cores, executors, expert agents; and for each problem, how to fix it."""

@@ -99,6 +99,6 @@ def test_in_a_browser_it_draws_sorts_and_complains_about_nothing(page: Path, tmp
 
 
 def test_nothing_is_written_where_there_is_nothing_to_show(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"nothing is no folder; give run folders"):
+    with pytest.raises(ValueError, match=r"nothing is not a folder; give run folders"):
         run(ReportOptions(runs=(tmp_path / "nothing",), output=tmp_path / "report.html"))
     assert not (tmp_path / "report.html").exists()

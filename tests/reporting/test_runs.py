@@ -25,10 +25,10 @@ def test_runs_of_one_name_are_told_apart(tmp_path: Path) -> None:
 
 def test_what_is_no_run_is_named_with_the_cure(tmp_path: Path) -> None:
     write_training(tmp_path / "good", [1.0])
-    with pytest.raises(ValueError, match=r"lost is no folder; give run folders: an arena"):
+    with pytest.raises(ValueError, match=r"lost is not a folder; give run folders: an arena"):
         find_runs([tmp_path / "good", tmp_path / "lost"])
     (tmp_path / "empty").mkdir()
-    with pytest.raises(ValueError, match=r"empty holds no run with results, nor does a folder in it; give an arena"):
+    with pytest.raises(ValueError, match=r"empty is not a run with results and contains none; give an arena"):
         find_runs([tmp_path / "empty"])
 
 

@@ -58,5 +58,5 @@ def page_of(run: Path, folder: Path) -> str:
 
 def test_a_folder_without_curves_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "metrics.jsonl").write_text('{"step": 1, "na')
-    with pytest.raises(ValueError, match="holds no curves"):
+    with pytest.raises(ValueError, match="contains no curves"):
         training(tmp_path)

@@ -120,7 +120,7 @@ def test_bad_requests_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="keep_last=0"):
         save(tmp_path, keep_last=0)
     for name in ("../up", ".hidden", "", "a/b"):
-        with pytest.raises(ValueError, match="no good file name"):
+        with pytest.raises(ValueError, match="not a valid file name"):
             save(tmp_path, name)
     with pytest.raises(CheckpointError, match="has no state"):
         load_checkpoint(tmp_path / "nowhere")

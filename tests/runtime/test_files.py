@@ -40,7 +40,7 @@ def test_a_failed_write_leaves_nothing_behind(tmp_path: Path) -> None:
 
 def test_a_cut_file_is_named(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text('{"a": ')
-    with pytest.raises(ValueError, match=r"a\.json is not whole JSON"):
+    with pytest.raises(ValueError, match=r"a\.json is not complete JSON"):
         read_json(tmp_path / "a.json")
 
 

@@ -1,4 +1,4 @@
-"""Films: every format holds the frames it was given, and what is no film is refused before anything is played."""
+"""Films: every format holds the frames it was given, and an unknown format is refused before anything is played."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def test_a_resumed_run_forgets_what_lies_beyond_its_checkpoint(tmp_path: Path) -
 
 def test_a_damaged_line_in_the_middle_is_named(tmp_path: Path) -> None:
     (tmp_path / "metrics.jsonl").write_text('{"step": 0, "name": "a", "value": 1}\nrubbish\n')
-    with pytest.raises(ValueError, match=r"metrics\.jsonl, line 2 is no metric"):
+    with pytest.raises(ValueError, match=r"metrics\.jsonl, line 2 is not a metric"):
         read_metrics(tmp_path)
 
 

@@ -17,7 +17,7 @@ def test_a_run_explains_itself_and_continues(tmp_path: Path) -> None:
     assert not run.resumed
     assert sorted(os.listdir(run.path)) == ["checkpoints", "config.json", "log.txt", "metrics.jsonl", "tb"]
     assert open_run(run.path, config).resumed
-    with pytest.raises(FileExistsError, match="already holds a run"):
+    with pytest.raises(FileExistsError, match="already contains a run"):
         open_run(run.path, config, resume=False)
 
 
@@ -34,7 +34,7 @@ def test_changed_options_are_shown_one_by_one(tmp_path: Path) -> None:
         "new: (not set) → null",
     ]
     assert "lr: 0.1 → 0.2" in str(caught.value)
-    with pytest.raises(ValueError, match="names no option of this run: wrokers"):
+    with pytest.raises(ValueError, match="are not options of this run: wrokers"):
         open_run(tmp_path / "run", {"lr": 0.1}, may_change=["wrokers"])
 
 
@@ -52,14 +52,14 @@ def test_a_run_killed_at_its_start_is_begun_again(tmp_path: Path) -> None:
 
 def test_foreign_directories_are_left_alone(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").touch()
-    with pytest.raises(FileExistsError, match=r"is no run \(thesis\.tex\)"):
+    with pytest.raises(FileExistsError, match=r"is not a run \(thesis\.tex\)"):
         open_run(tmp_path, {})
     assert os.listdir(tmp_path) == ["thesis.tex"]
     (tmp_path / "config.json").write_text('{"format_version": 2, "options": {}}')
     with pytest.raises(ValueError, match="format_version 2, this echelon reads 1"):
         open_run(tmp_path, {})
     (tmp_path / "config.json").write_text("[]")
-    with pytest.raises(ValueError, match="holds no options"):
+    with pytest.raises(ValueError, match="contains no options"):
         open_run(tmp_path, {})
 
 

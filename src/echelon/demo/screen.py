@@ -38,7 +38,7 @@ class Screen:
             self._console.print(head, end=" ", markup=False)
         else:
             self._console.print(head, end=" ", markup=False)
-            self._console.file.flush()  # whoever follows a pipe sees which step is running
+            self._console.file.flush()  # so that a reader of the pipe sees which step is running
             try:
                 yield result
             except BaseException:

@@ -1,7 +1,7 @@
 """Alice_and_Bob: two agents must stand in two places at once, twice, before there is any reward.
 
 An 8 × 8 room. A diamond is collected while one agent stands on it and the other stands on the button of its colour.
-The team gets reward 1 once, at the step when the second diamond is collected, and nothing before. The episode goes on
+The team gets reward 1 once, at the step when the second diamond is collected, and nothing before. The episode continues
 to its fixed horizon all the same: if success ended it, a policy that merely pays a cost for every step would learn to
 finish in order to stop paying (option `terminate_on_success` to see that).
 

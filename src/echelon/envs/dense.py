@@ -34,7 +34,7 @@ class Outcome:
     """What moving the worlds gave, before clocks and resets."""
 
     reward: Array  # (B,)
-    terminated: Bool | None  # (B,); None where nothing ever ends by itself
+    terminated: Bool | None  # (B,); None where episodes end by truncation only
     info: dict[str, Array]
     score: Array | None = None  # (B,): what `episode_return` counts, where that is not the reward
 
@@ -92,7 +92,7 @@ class DenseEnv(VectorEnv):
         if not self._whole:
             raise RuntimeError(f"{self.spec.name}: call reset() before step()")
         checked = check_actions(self.spec, self.num_envs, actions)
-        self._whole = False  # until the end of the step: an interrupted one leaves nothing to go on from
+        self._whole = False  # until the end of the step: an interrupted step cannot be resumed
         self.step_count += 1
         outcome = self._advance(checked)
         reward = outcome.reward.astype(np.float32)

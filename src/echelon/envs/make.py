@@ -28,7 +28,7 @@ def make_vector_env(
 
     `kwargs` are the environment's own options. For third-party ones, `workers` is the number of processes (0: none,
     all in this process; None: one for each core), and `team_reward` is ours: "mean" of the agents that acted (for
-    rewards they share), or "sum" (for rewards each earns by itself).
+    rewards they share), or "sum" (for individual rewards).
     """
     if name in BUILT_IN:
         if workers:

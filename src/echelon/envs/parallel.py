@@ -16,7 +16,7 @@ from echelon.envs.vector import Array, BoxActions, DiscreteActions, Float32, Vec
 class SingleWorld(ParallelEnv):  # type: ignore[misc]
     """A batch of one world, seen agent by agent. `reset(seed=s)` gives the episode of any world with seed s.
 
-    Without a seed, `reset` goes on with the world's random stream; the first one starts from seed 0.
+    Without a seed, `reset` continues the world's random stream; the first one starts from seed 0.
     """
 
     def __init__(self, worlds: DenseEnv, low: float, high: float, render_mode: str | None = None) -> None:

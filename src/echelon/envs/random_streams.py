@@ -37,7 +37,7 @@ def world_seeds(seed: int | Sequence[int], num_envs: int) -> list[int]:
         return [int(s.generate_state(1)[0]) % MAX_SEED for s in sequences]
     seeds = [int(s) for s in seed]
     if len(seeds) != num_envs:
-        raise ValueError(f"{len(seeds)} seeds for {num_envs} worlds; give one seed a world, or one int for all")
+        raise ValueError(f"{len(seeds)} seeds for {num_envs} worlds; give one seed per world, or one int for all")
     for s in seeds:
         check_seed(s)
     return seeds
@@ -79,7 +79,7 @@ class WorldStreams:
         return (self.bits(worlds, count) >> _S40).astype(np.float32) * np.float32(2.0**-24)  # (W, count)
 
     def integers(self, worlds: slice | Array, count: int, below: int) -> NDArray[np.int64]:
-        """Uniform in 0 .. below − 1 (bias below 2**-53 × below: none to speak of)."""
+        """Uniform in 0 .. below − 1 (bias below 2**-53 × below: negligible)."""
         return (self.uniform(worlds, count) * below).astype(np.int64)  # (W, count)
 
     def normal(self, worlds: slice | Array, count: int) -> NDArray[np.float64]:

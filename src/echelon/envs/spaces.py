@@ -34,7 +34,7 @@ class Form:
     start: tuple[int, ...] = ()
     """the least value of each discrete number"""
     parts: tuple[tuple[str, Form], ...] = ()
-    """of a dict or a tuple; of `masked` the observation beside an action mask"""
+    """of a dict or a tuple; of `masked` the observation without its action mask"""
 
     @property
     def width(self) -> int:

@@ -207,14 +207,14 @@ class VectorEnv(ABC):
     spec: EnvSpec
     num_envs: int
     renewed: Bool | None = None
-    """(B,): worlds that could not go on from the state loaded last and began new episodes; None: all went on"""
+    """(B,): worlds whose episode could not be restored by the last load and began a new one; None: all were restored"""
 
     @abstractmethod
     def reset(self, seed: int | Sequence[int] | None = None) -> Observed:
         """Start a new episode in every world.
 
         One seed for each world makes each of them behave as it would alone; one int gives world b the seed
-        `world_seeds(seed, num_envs)[b]`; None goes on with the random streams as they are.
+        `world_seeds(seed, num_envs)[b]`; None continues the current random streams.
         """
 
     @abstractmethod
@@ -223,21 +223,21 @@ class VectorEnv(ABC):
 
     @abstractmethod
     def state_dict(self) -> dict[str, Array]:
-        """Everything needed to go on bit for bit, as plain arrays (safe to store as safetensors)."""
+        """Everything needed to continue bit for bit, as plain arrays (safe to store as safetensors)."""
 
     @abstractmethod
     def load_state_dict(self, state: Mapping[str, Array]) -> Observed:
-        """Go on from `state_dict()` of an equal environment; returns what the agents see.
+        """Continue from `state_dict()` of an equal environment; returns what the agents see.
 
-        Worlds that cannot be brought back begin new episodes, with a warning; `renewed` then says which.
+        Worlds that cannot be restored begin new episodes, with a warning; `renewed` marks them.
         """
 
     @abstractmethod
     def render(self, world: int = 0, colours: Sequence[str] | None = None) -> NDArray[np.uint8]:
         """A picture of one world, (height, width, 3); `colours` marks each agent, where the environment can do that."""
 
-    def close(self) -> None:  # noqa: B027 (most environments hold nothing to give back)
-        """Give back what is held outside this object. May be called twice."""
+    def close(self) -> None:  # noqa: B027 (most environments hold no resources)
+        """Release resources outside this object. May be called twice."""
 
     def __enter__(self) -> Self:
         return self

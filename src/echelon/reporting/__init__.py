@@ -1,1 +1,1 @@
-"""What `echelon report` puts on its page: run folders to plain data, data to one HTML file."""
+"""`echelon report`: run folders become plain data, and the data one HTML file."""

@@ -26,11 +26,11 @@ CAUSES = {
     "leftover": "stock left over",
 }
 RESAMPLES = 10_000
-_SEATS = {"each-level": "one on each level", "one": "one, level by level in turn"}
+_SEATS = {"each-level": "one on each level", "one": "one, on each level in turn"}
 
 
 def judged(folder: Path, results: Sequence[ArenaResult]) -> tuple[list[str], int]:
-    """The agents the differences are about, and the number of resamples: as `compete` wrote them, or its defaults."""
+    """The agents that were evaluated, and the number of resamples: as `compete` wrote them, or its defaults."""
     file = folder / "standings.json"
     if file.exists():
         saved = read_json(file)
@@ -81,13 +81,13 @@ def facts(folder: Path, results: Sequence[ArenaResult], table: Standings) -> lis
         ("competitor's seats", _SEATS[options["seats"]]),
         ("in the other seats", ", ".join(str(options["field"]).split(","))),
         ("seed", str(options["seed"])),
-        *([("of several states of the code", ", ".join(mixed))] if mixed else []),
+        *([("played by several versions of the code", ", ".join(mixed))] if mixed else []),
         ("intervals", f"95 %, bootstrap over configurations, {table.resamples:,} resamples"),
     ]
 
 
 def verdicts(table: Standings) -> list[str]:
-    """Each judged agent in a sentence or two."""
+    """One or two sentences per evaluated agent."""
     names = [line.competitor for line in table.competitors]
     said = []
     for agent in table.agents:
@@ -105,7 +105,7 @@ def verdicts(table: Standings) -> list[str]:
 
 
 def certainty(difference: Estimate) -> str:
-    """Whether the interval leaves out 0, and on which side."""
+    """On which side of 0 the interval is; `open` if it contains 0."""
     return "better" if difference.low > 0 else "worse" if difference.high < 0 else "open"
 
 
@@ -160,7 +160,7 @@ def paired_table(table: Standings) -> Table:
         Column("worlds", "configurations both have played"),
         Column("agent − rival [95 %]", "mean difference of scores in the same seats of the same worlds"),
         Column("wins", "share of worlds in which the agent scores more; a tie is half a win"),
-        Column("certain", "whether the interval leaves out 0", text=True),
+        Column("certain", "whether the interval excludes 0", text=True),
     ]
     rows = rows_of(
         table.paired,
@@ -195,7 +195,7 @@ def conduct_table(table: Standings) -> Table:
         Column("signed beyond L1", "the same of the pieces in deals"),
         Column("bankrupt", "seats that went bankrupt"),
         Column("errors", "exceptions of the agent or its negotiators"),
-        Column("fallbacks", "how often a layer of our agents failed, so that the rules played"),
+        Column("fallbacks", "how often a layer of our agents failed and the rules played instead"),
         Column("ms / day", "time of the agent's calls, recording included"),
     ]
     rows = rows_of(

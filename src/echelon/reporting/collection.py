@@ -1,4 +1,4 @@
-"""A collection or a dataset on the page: who scored what in the tournament, and what the training data look like."""
+"""A collection or a dataset on the page: scores of the tournament, and a summary of the training data."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from echelon.runtime.files import read_json
 
 
 def collection(folder: Path) -> dict[str, Any]:
-    """Everything the page says about a collection, but for its negotiations."""
+    """The page's content about a collection, without its negotiations."""
     results = list(results_in(folder))
     options = read_json(folder / "config.json")["options"]
     ranked = rank(results)
@@ -57,13 +57,13 @@ def _table(ranked: Sequence[Ranked]) -> Table:
 
 
 def dataset(folder: Path) -> dict[str, Any]:
-    """A dataset's summary, as `echelon hrl dataset` says it; its plots are in dataset.html beside it."""
+    """A dataset's summary, as `echelon hrl dataset` logs it; its plots are in dataset.html in the same folder."""
     summary = read_json(folder / "summary.json")
     return {"facts": [("agent", summary["agent"])], "lines": list(lines(summary)), "charts": _shares(summary)}
 
 
 def _shares(summary: dict[str, Any]) -> list[dict[str, Any]]:
-    """Bars that a summary can draw by itself."""
+    """Bar charts from the summary alone."""
     answers = {"the expert": summary["answers_to_an_offer"], "L1 would": summary["l1_would_answer"]}
     rules = {"sent": summary["offers_sent"], "accepted": summary["offers_accepted"]}
     return [

@@ -14,7 +14,7 @@ from echelon.runtime.files import write_atomic
 log = logging.getLogger(__name__)
 
 NEGOTIATION_BYTES = 2_500_000
-"""What the negotiations of all runs together may take of a page."""
+"""Budget for the negotiations of all runs together."""
 
 
 def run(options: ReportOptions) -> int:
@@ -34,7 +34,7 @@ def title_of(runs: Sequence[Run]) -> str:
 
 
 def read_runs(runs: Sequence[Run]) -> list[dict[str, Any]]:
-    """What the page says about each run; those that need scml's parts load them only then."""
+    """The page's content about each run; modules that import scml are loaded only when needed."""
     browsed = sum(run.kind in ("arena", "collection") for run in runs)
     budget = NEGOTIATION_BYTES // max(1, browsed)
     found = []

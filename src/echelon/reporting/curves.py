@@ -26,9 +26,9 @@ COLOURS = ("#2a6f97", "#e07a2f", "#7a9e3f", "#8c5a9e", "#b5524a", "#3f8f5f", "#7
 RESULTS = ("Eval/SuccessRate", "Eval/RewardPerStep", "Training/Success_Rate", "Training/Step_Reward")
 TITLES = {
     "Eval/SuccessRate": "success in test episodes",
-    "Eval/RewardPerStep": "reward a step in test episodes",
+    "Eval/RewardPerStep": "reward per step in test episodes",
     "Training/Success_Rate": "success in training episodes",
-    "Training/Step_Reward": "reward a step in training",
+    "Training/Step_Reward": "reward per step in training",
     "Discriminator/TeamAccuracy": "team discriminator: accuracy",
     "Discriminator/IndividualAccuracy": "individual discriminator: accuracy",
     "skills in use": "skills of agents in use, exp(entropy of shares)",
@@ -88,7 +88,7 @@ def shown(groups: Mapping[str, Sequence[Seed]], metric: str | None) -> list[str]
 
 
 def smooth(series: Series, window: int) -> Series:
-    """A trailing mean over so many points."""
+    """A trailing mean over `window` points."""
     if window <= 1:
         return series
     sums = np.cumsum(np.concatenate([[0.0], series.values]))
@@ -98,7 +98,7 @@ def smooth(series: Series, window: int) -> Series:
 
 
 def draw(groups: Mapping[str, Sequence[Seed]], names: Sequence[str], window: int) -> Figure:
-    """One panel a curve, one colour a group."""
+    """One panel per curve, one colour per group."""
     figure = Figure(figsize=(5.2 * len(names), 3.4), layout="constrained")
     for axes, name in zip(np.atleast_1d(figure.subplots(1, len(names))), names, strict=True):
         axes.spines[["top", "right"]].set_visible(False)

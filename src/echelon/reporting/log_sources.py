@@ -1,4 +1,4 @@
-"""Which logs of a run the page lets one browse, and who sits behind the ids in them."""
+"""Which logs of a run can be browsed on the page, and the agents behind the ids in them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _FACTORY = re.compile(r"(\d+)\D*@\d+")
 
 
 class Sources(NamedTuple):
-    """Logs to browse, and what the page must say about the choice."""
+    """Logs to browse, and notes about their selection."""
 
     logs: list[LogSource]
     notes: list[str]
@@ -45,7 +45,7 @@ def of_collection(folder: Path) -> Sources:
 
 
 def of_arena(folder: Path, first: Sequence[str] = ()) -> Sources:
-    """The logs of the focal seats, where the arena kept them, with diaries if there are any; `first` come first."""
+    """The logs of the competitors' seats, where the arena kept them, with their diaries; `first` come first."""
     found = []
     place = {name: number for number, name in enumerate(first)}
     results = results_in(folder)
@@ -60,14 +60,14 @@ def of_arena(folder: Path, first: Sequence[str] = ()) -> Sources:
 
 
 def _limited(found: list[LogSource], notes: list[str]) -> Sources:
-    """As many logs as a page can take."""
+    """At most MOST_LOGS logs, and a note if some are left out."""
     if len(found) > MOST_LOGS:
         notes = [*notes, f"Of {len(found)} logs the first {MOST_LOGS} can be browsed here."]
     return Sources(found[:MOST_LOGS], notes)
 
 
 def diary_of(path: Path) -> Diary:
-    """What the layers thought; where an agent was asked twice in a round, its last thought is the one that counted."""
+    """What the layers computed; where an agent was called twice in a round, the last call counts."""
     if not path.exists():
         return Diary()
     read = read_diary(path)
@@ -85,13 +85,13 @@ def diary_of(path: Path) -> Diary:
             }
             minds[(call.day, thought.partner, thought.round)] = mind
             last[(call.day, thought.partner)] = mind, [] if side is None else side.safe
-    for mind, safe in last.values():  # a table a thread, not a round: the page is to stay small
+    for mind, safe in last.values():  # once per thread, not per round: keeps the page small
         mind["safe"] = safe
     return Diary(read.goals, minds)
 
 
 def seated(result: ArenaResult) -> Callable[[str], str | None]:
-    """Who plays behind an id of the world: it begins with the number of the factory."""
+    """The agent behind an id of the world, which begins with the number of the factory."""
     labels: Sequence[str] = [label or result.competitor for label in result.background]
 
     def who(partner: str) -> str | None:

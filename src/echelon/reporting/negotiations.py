@@ -1,8 +1,8 @@
-"""Negotiations that can be browsed: what an agent was offered and answered, thread by thread, beside L1's limits.
+"""Negotiations to browse: what an agent was offered and answered, thread by thread, with L1's limits.
 
-All of it comes from tracker logs. L1's limits are computed from the log, so they stand beside a champion's answers just
-as beside our own agent's; what only LitaAgentHRL can say (goal, α, L3's probabilities) comes from its diary, if it kept
-one. A page has room for so many bytes: each log gets an equal share and shows as many whole days as fit, evenly spread.
+The data come from tracker logs. L1's limits are computed from the log, so they are shown for any agent; what only
+LitaAgentHRL can report (goal, α, L3's probabilities) comes from its diary, if it kept one. The page has a budget of
+bytes: each log gets an equal share and shows as many whole days as fit, evenly spread.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from echelon.reporting.tables import significant
 from echelon.runtime.arrays import Ints
 
 Mind = Mapping[tuple[int, str, int], dict[str, Any]]
-"""What the layers thought: by (day, partner, round)."""
+"""What the layers computed: by (day, partner, round)."""
 
 
 @dataclass(frozen=True)
 class Diary:
-    """What an agent wrote about itself, ready for the page."""
+    """What an agent recorded about its decisions, ready for the page."""
 
     goals: Mapping[int, list[float]] = field(default_factory=dict)
     """L2's 16 numbers by day"""
@@ -38,7 +38,7 @@ class Diary:
 
 
 def nobody(partner: str) -> str | None:
-    """Where nothing is known about partners."""
+    """For logs without information about partners."""
 
 
 @dataclass(frozen=True)
@@ -49,14 +49,14 @@ class LogSource:
     competitor: str
     path: Path
     who: Callable[[str], str | None] = nobody
-    """who plays behind a partner's id, where that is known"""
+    """the agent behind a partner's id, where it is known"""
     diary: Diary = field(default_factory=Diary)
 
 
 def browse(sources: Sequence[LogSource], notes: Sequence[str], budget: int) -> dict[str, Any] | None:
     """The logs as the page shows them, in at most about `budget` bytes; None if there is nothing to show.
 
-    `notes` are what the page must say already; what happens here is added.
+    `notes` are shown on the page; notes about omitted logs and days are added.
     """
     share = budget // max(1, len(sources))
     logs, said, thinned = [], list(notes), 0
@@ -139,7 +139,7 @@ def days_of(columns: LogColumns, source: LogSource) -> list[dict[str, Any]]:
 
 
 def _steps(columns: LogColumns, minds: Mind) -> list[list[list[Any]]]:
-    """By thread: [call, round, offer seen, own offer, answer, L1's limits for the two, what the layers thought]."""
+    """By thread: [call, round, offer seen, own offer, answer, L1's limits for the two, what the layers computed]."""
     steps: list[list[list[Any]]] = [[] for _ in columns.threads]
     if not len(columns.decisions):
         return steps

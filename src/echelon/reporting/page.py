@@ -27,7 +27,7 @@ def _asset(name: str) -> str:
 
 
 def script_safe(value: Any) -> str:
-    """JSON that can stand in a script element: nothing in it can end the element or begin a comment."""
+    """JSON for a script element: nothing in it can end the element or begin a comment."""
     text = msgspec.json.encode(value).decode()
     for unsafe in "<>&\u2028\u2029":
         text = text.replace(unsafe, f"\\u{ord(unsafe):04x}")

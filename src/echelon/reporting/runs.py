@@ -1,4 +1,4 @@
-"""Which kind of run a folder holds, and which runs are meant by the folders a user names."""
+"""Which kind of run a folder contains, and which runs the user's folders mean."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WANTED = (
 
 
 class Run(NamedTuple):
-    """A folder that something can be drawn from."""
+    """A folder with results to show."""
 
     kind: Kind
     path: Path
@@ -26,7 +26,7 @@ class Run(NamedTuple):
 
 
 def kind_of(folder: Path) -> Kind | None:
-    """What the folder holds; None if it is no run, or one that has nothing to show yet."""
+    """The kind of run in the folder; None if it is not a run, or has no results yet."""
     kind = _object(folder / "config.json").get("kind")
     if kind == "arena" or kind == "collection":
         return kind if result_files(folder) else None
@@ -41,11 +41,11 @@ def kind_of(folder: Path) -> Kind | None:
 
 
 def find_runs(folders: Sequence[Path]) -> list[Run]:
-    """The runs in `folders`, in order and each once; a folder of runs stands for the runs directly in it."""
+    """The runs in `folders`, in order and each once; a folder that contains runs means the runs directly in it."""
     found: dict[Path, Kind] = {}
     for folder in folders:
         if not folder.is_dir():
-            raise ValueError(f"{folder} is no folder; give run folders: {WANTED}")
+            raise ValueError(f"{folder} is not a folder; give run folders: {WANTED}")
         kind = kind_of(folder)
         if kind is not None:
             found.setdefault(folder.resolve(), kind)
@@ -53,7 +53,7 @@ def find_runs(folders: Sequence[Path]) -> list[Run]:
         inside = {path: kind_of(path) for path in sorted(folder.iterdir()) if path.is_dir()}
         runs = {path: kind for path, kind in inside.items() if kind is not None}
         if not runs:
-            raise ValueError(f"{folder} holds no run with results, nor does a folder in it; give {WANTED}")
+            raise ValueError(f"{folder} is not a run with results and contains none; give {WANTED}")
         for path, kind in runs.items():
             found.setdefault(path.resolve(), kind)
     names = _names(found)
@@ -61,7 +61,7 @@ def find_runs(folders: Sequence[Path]) -> list[Run]:
 
 
 def _names(paths: Iterable[Path]) -> list[str]:
-    """The folders' names, with those of their parents where two are called the same."""
+    """The folders' names, with those of their parents where two names are equal."""
     every = [path.parts for path in paths]
     names = []
     for parts in every:
@@ -73,7 +73,7 @@ def _names(paths: Iterable[Path]) -> list[str]:
 
 
 def _object(file: Path) -> dict[str, Any]:
-    """A JSON object in a file; empty if there is no file or no object in it."""
+    """The JSON object in a file; empty if the file does not exist or contains no object."""
     if not file.is_file():
         return {}
     content = read_json(file)

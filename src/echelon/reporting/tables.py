@@ -1,4 +1,4 @@
-"""Tables for the page: columns with a word of help, cells with the text to read and the value to sort by."""
+"""Tables for the page: columns with a help text, cells with the text to show and the value to sort by."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MISSING = "–"
 
 
 class Cell(NamedTuple):
-    """One cell; `value` is what it is sorted by, None comes last."""
+    """One cell; rows are sorted by `value`, None last."""
 
     text: str
     value: float | str | None
@@ -37,7 +37,7 @@ class Table:
     columns: Sequence[Column]
     rows: Sequence[Sequence[Cell]]
     marked: Sequence[bool] = field(default=())
-    """rows to set off: the agents that are judged"""
+    """rows to highlight: the evaluated agents"""
 
     def __post_init__(self) -> None:
         wrong = {len(row) for row in self.rows} - {len(self.columns)}
@@ -51,7 +51,7 @@ class Table:
 
 
 def number(value: float | None, form: str = ".3f") -> Cell:
-    """A number as it is read, and as it is sorted. Minus is a minus sign, not a hyphen."""
+    """A number as text and as the value to sort by, with a minus sign instead of a hyphen."""
     return Cell(MISSING, None) if value is None else Cell(format(value, form).replace("-", "−"), value)
 
 
@@ -68,7 +68,7 @@ def interval(estimate: Mapping[str, float] | None, sign: str = "") -> Cell:
 
 
 def significant(values: Sequence[float], digits: int = 5) -> list[float | None]:
-    """Numbers for a chart: five digits are more than a screen shows; what is not finite is a gap."""
+    """Numbers for a chart, rounded to `digits` significant digits; None (a gap) where not finite."""
     return [_short(value, digits) for value in values]
 
 
@@ -80,7 +80,7 @@ def _short(value: float, digits: int) -> float | None:
 
 
 def rows_of(items: Sequence[Any], *cells: Callable[[Any], Cell]) -> list[list[Cell]]:
-    """One row an item, one cell a function."""
+    """One row per item, one cell per function."""
     return [[cell(item) for cell in cells] for item in items]
 
 

@@ -14,14 +14,14 @@ from echelon.runtime.metrics import Series, read_metrics
 from echelon.runtime.rundir import read_config
 
 POINTS = 240
-"""Most points of a curve; of longer ones some are left out."""
+"""Maximum points per curve; longer curves are thinned."""
 
 PHASES = {
     "l2_bc": "L2, the day's goal, by behaviour cloning",
     "l3_bc": "L3, the round's action, by behaviour cloning",
-    "critic": "The critic: what a day and those after it will earn",
+    "critic": "The critic: expected profit of a day and the days after it",
     "l3_awr": "L3 by advantage-weighted regression",
-    "l4_distill": "L4, attention among threads, from its teacher",
+    "l4_distill": "L4, attention among threads, distilled from its teacher",
 }
 GROUPS = {
     "Loss": ("loss",),
@@ -31,7 +31,7 @@ GROUPS = {
     "Mean error in pieces, currency, days": ("mae_q", "mae_p", "mae_dq", "mae_dp", "mae_day"),
 }
 HMASD = {
-    "Return of an episode": ("Training/Episode_Reward", "Eval/MeanReward"),
+    "Return per episode": ("Training/Episode_Reward", "Eval/MeanReward"),
     "Success rate": ("Training/Success_Rate", "Eval/SuccessRate"),
     "Low-level reward by part": (
         "Rewards/Intrinsic/Components/Environmental_Portion_Average",
@@ -46,14 +46,14 @@ HMASD = {
     "Explained variance of the critics": (
         "PPO/Discoverer/explained_variance", "PPO/Coordinator/explained_variance",
     ),
-    "Step of the policy (approximate KL)": ("PPO/Discoverer/approx_kl", "PPO/Coordinator/approx_kl"),
+    "Policy change per update (approximate KL)": ("PPO/Discoverer/approx_kl", "PPO/Coordinator/approx_kl"),
 }  # fmt: skip
 SKILLS = {"skills.png": "image/png", "skills.svg": "image/svg+xml"}
 _FACTS = ("agent_name", "phases", "data_dir", "l3_mode", "env", "algorithm", "total_steps", "envs", "seed")
 
 
 def training(folder: Path) -> dict[str, Any]:
-    """Everything the page says about a training run; `ValueError` where nothing was trained."""
+    """The page's content about a training run; `ValueError` if nothing was trained."""
     metrics = read_metrics(folder)
     phases = [name for name in PHASES if f"{name}/train_loss" in metrics]
     if phases:
@@ -62,9 +62,9 @@ def training(folder: Path) -> dict[str, Any]:
     else:
         parts = [part for part in (_rounds(metrics), _others(metrics)) if part["plots"]]
     if not parts:
-        raise ValueError(f"{folder} holds no curves: its metrics.jsonl has no whole line")
+        raise ValueError(f"{folder} contains no curves: its metrics.jsonl has no complete line")
     if any(len(series.steps) > POINTS for series in metrics.values()):
-        parts[0]["note"] = f"{parts[0]['note']} Of long curves {POINTS} points are drawn, spread evenly.".strip()
+        parts[0]["note"] = f"{parts[0]['note']} Long curves are drawn with {POINTS} evenly spaced points.".strip()
     return {"facts": _facts(folder), "parts": parts, "skills": skills_picture(folder)}
 
 
@@ -104,13 +104,13 @@ def _of_phase(phase: str, metrics: Mapping[str, Series]) -> dict[str, Series]:
 
 
 def _groups_of(mine: Mapping[str, Series]) -> dict[str, list[str]]:
-    """The plots of a phase: title and the names whose training and validation curves stand in it."""
+    """The plots of a phase: title and the names whose training and validation curves it shows."""
     found = {title: [n for n in names if f"train_{n}" in mine] for title, names in GROUPS.items()}
     return {title: names for title, names in found.items() if names}
 
 
 def _sentence(mine: Mapping[str, Series]) -> str:
-    """The phase in one sentence of figures."""
+    """The phase's main figures in one line."""
     judged = mine.get("val_loss", mine["train_loss"])
     at = int(judged.values.argmin())
     parts = [f"{len(judged.steps)} epochs, best {judged.steps[at]} (loss {judged.values[at]:.4g})"]
@@ -122,7 +122,7 @@ def _sentence(mine: Mapping[str, Series]) -> str:
 
 
 def _lowest(series: Series) -> list[float] | None:
-    """Where a curve is lowest; None where it is nowhere a number."""
+    """The lowest point of a curve; None if it has no finite value."""
     if not np.isfinite(series.values).any():
         return None
     at = int(np.nanargmin(series.values))
@@ -141,7 +141,7 @@ def _rounds(metrics: Mapping[str, Series]) -> dict[str, Any]:
 
 
 def _others(metrics: Mapping[str, Series]) -> dict[str, Any]:
-    """What no other plot shows, grouped by the first part of its name."""
+    """Metrics that no other plot shows, grouped by the first part of their names."""
     shown = {name for names in HMASD.values() for name in names}
     groups: dict[str, list[str]] = {}
     for name in metrics:

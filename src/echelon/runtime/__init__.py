@@ -1,1 +1,1 @@
-"""What every command stands on: executors, seeds, checkpoints, metrics. Knows no reinforcement learning."""
+"""What every command uses: executors, seeds, checkpoints, metrics. Contains no reinforcement learning."""

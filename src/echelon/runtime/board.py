@@ -1,4 +1,4 @@
-"""TensorBoard beside a training, on the first free port."""
+"""TensorBoard during a training, on the first free port."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def tensorboard(folder: Path, port: int) -> Iterator[int]:
 
 
 def wanted(asked: bool, refused: bool) -> bool:
-    """Whether to start it: if asked, or if somebody looks at a terminal and did not refuse."""
+    """Whether to start it: if requested, or if output goes to a terminal and it was not turned off."""
     return asked or (not refused and sys.stdout.isatty())
 
 
@@ -43,7 +43,7 @@ def how_to_open(folder: Path) -> str:
 
 
 def free_port(wanted: int) -> int:
-    """`wanted`, or the next port nobody listens on."""
+    """`wanted`, or the next free port."""
     for port in range(wanted, min(wanted + TRIES, 65536)):
         with socket.socket() as probe:
             try:

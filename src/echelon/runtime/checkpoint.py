@@ -1,13 +1,14 @@
-"""A checkpoint is a directory one can read: `config.json`, `state.json`, `*.safetensors`.
+"""A checkpoint is a readable directory: `config.json`, `state.json`, `*.safetensors`.
 
     checkpoints/
       step_000100/          config.json state.json policy.safetensors …
       step_000200/
       pointers.json         which one is `last`, which one is `best`
 
-It is written beside, synced, then renamed; then the pointers are replaced. Killed between any two system
-calls, the directory holds the old state or the new one. `state.json` has the size and SHA-256 of each
-file, so a cut or damaged checkpoint is refused, with the reason. One process saves; any number may load.
+It is written under a temporary name, synced, then renamed; then the pointers are replaced. If the process is killed
+between any two system calls, the directory holds the old state or the new one. `state.json` has the size and SHA-256
+of each file, so that loading a truncated or damaged checkpoint raises with the reason. One process saves; any number
+may load.
 """
 
 from __future__ import annotations
@@ -34,13 +35,13 @@ Tensor = Any
 """A numpy array or a torch tensor; torch is not imported for arrays."""
 
 REPLACED = ".replaced-"
-"""Where a checkpoint waits while another takes its name."""
+"""Prefix of a checkpoint while another one replaces it."""
 
 POINTERS = "pointers.json"
 
 
 class CheckpointError(ValueError):
-    """A checkpoint that cannot be trusted, and why."""
+    """A checkpoint that is damaged or incomplete, and why."""
 
 
 @dataclass(frozen=True)
@@ -75,33 +76,33 @@ def save_checkpoint(
     """Save under `directory/name` and make it `last`, and `best` if asked. An older one of that name is replaced.
 
     `tensors` are by file stem, then by name; `state` and `config` are JSON values.
-    `keep_last` deletes all but the newest so many, never the best. Replacing the best one by one
-    that is not leaves no best: give each checkpoint its own name, such as its step.
+    `keep_last` is the number of newest checkpoints to keep; older ones are deleted, except the best. Replacing the best
+    checkpoint by one that is not the best leaves none marked: give each checkpoint its own name, such as its step.
     """
     if keep_last is not None and keep_last < 1:
         raise ValueError(f"keep_last={keep_last} would delete the checkpoint just saved; use 1 or more, or None")
     for stem in (name, *tensors):
         if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]*", stem):
-            raise ValueError(f"{stem!r} is no good file name; use letters, digits, '_', '-' and '.'")
+            raise ValueError(f"{stem!r} is not a valid file name here; use letters, digits, '_', '-' and '.'")
     if name == POINTERS:
         raise ValueError(f"a checkpoint cannot be called {POINTERS}; that is the file of pointers")
     root = Path(directory)
     root.mkdir(parents=True, exist_ok=True)
     _clean(root)
-    beside = root / f"{TEMPORARY}{name}-{secrets.token_hex(4)}"
-    beside.mkdir()
-    _write(beside, tensors, state, config)
+    temporary = root / f"{TEMPORARY}{name}-{secrets.token_hex(4)}"
+    temporary.mkdir()
+    _write(temporary, tensors, state, config)
     pointers = _read_pointers(root)
     if pointers.best == name and not best:
         pointers = _Pointers(pointers.last, None, pointers.order)
         _write_pointers(root, pointers)
-    _put_in_place(beside, root / name)
+    _put_in_place(temporary, root / name)
     present = _names(root)
     order = [n for n in present if n not in pointers.order] + [n for n in pointers.order if n in present]
     order = [n for n in order if n != name] + [name]
     pointers = _Pointers(last=name, best=name if best else pointers.best, order=order)
     kept = order if keep_last is None else [n for n in order[:-keep_last] if n == pointers.best] + order[-keep_last:]
-    # The pointers first: they must never name what is already gone.
+    # The pointers first: they must never name a deleted checkpoint.
     _write_pointers(root, _Pointers(pointers.last, pointers.best, kept))
     for gone in set(order) - set(kept):
         _remove(root / gone)
@@ -109,13 +110,13 @@ def save_checkpoint(
 
 
 def load_checkpoint(path: str | os.PathLike[str]) -> Checkpoint:
-    """Read a checkpoint; raise `CheckpointError` with the reason if it is not whole."""
+    """Read a checkpoint; raise `CheckpointError` with the reason if it is damaged or incomplete."""
     where = Path(path)
     waiting = where.with_name(REPLACED + where.name)
     if not where.is_dir() and waiting.is_dir():
-        where = waiting  # the run was killed while a new one took this one's name
+        where = waiting  # the run was killed while this one was being replaced
     if not (where / "state.json").is_file():
-        raise CheckpointError(f"{where} is no checkpoint: it has no state.json")
+        raise CheckpointError(f"{where} is not a checkpoint: it has no state.json")
     header = _read_header(where)
     tensors: dict[str, dict[str, Tensor]] = {}
     config: Any = None
@@ -172,18 +173,18 @@ def _write(folder: Path, tensors: Mapping[str, Mapping[str, Tensor]], state: Any
     sync_directory(folder)
 
 
-def _put_in_place(beside: Path, target: Path) -> None:
+def _put_in_place(temporary: Path, target: Path) -> None:
     waiting = target.with_name(REPLACED + target.name)
     if target.exists():
         os.rename(target, waiting)  # a directory cannot be renamed over another
-    os.rename(beside, target)
+    os.rename(temporary, target)
     sync_directory(target.parent)
     if waiting.exists():
         _remove(waiting)
 
 
 def _clean(root: Path) -> None:
-    """Undo or finish what a killed save left behind."""
+    """Undo or finish a save that was killed."""
     for path in list(root.iterdir()):
         if path.name.startswith(REPLACED):
             target = root / path.name.removeprefix(REPLACED)
@@ -196,7 +197,7 @@ def _clean(root: Path) -> None:
 
 
 def _remove(path: Path) -> None:
-    """Delete a checkpoint: out of sight first, since deleting many files is not one step."""
+    """Delete a checkpoint: rename it first, since deleting many files is not atomic."""
     hidden = path.with_name(f"{TEMPORARY}{path.name.lstrip('.')}-{secrets.token_hex(4)}")
     os.rename(path, hidden)
     shutil.rmtree(hidden)
@@ -236,7 +237,7 @@ def _read_whole(path: Path, entry: Mapping[str, Any]) -> bytes:
     except FileNotFoundError as error:
         raise CheckpointError(f"{path} is missing from the checkpoint") from error
     if len(data) != entry["bytes"]:
-        raise CheckpointError(f"{path} has {len(data)} bytes instead of {entry['bytes']}: it was cut short or changed")
+        raise CheckpointError(f"{path} has {len(data)} bytes instead of {entry['bytes']}: it was truncated or changed")
     if hashlib.sha256(data).hexdigest() != entry["sha256"]:
         raise CheckpointError(f"{path} is damaged: its SHA-256 is not the one it was saved with")
     return data

@@ -1,4 +1,4 @@
-"""Where tensors are. Batches follow the layer they are for; what leaves for a file or the game is on the CPU."""
+"""Devices of tensors. Batches are moved to the device of their layer; files and the game get CPU tensors."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ T = TypeVar("T")
 
 
 def device_of(name: str, option: str = "--device") -> torch.device:
-    """The device of this name; refused with the reason where it is not, or cannot count."""
+    """The device of this name; raises with the reason if it does not exist or computes wrong results."""
     try:
         device = torch.device(name)
-        found = float((torch.zeros(2, device=device) + 1).sum())  # being named is not being there
+        found = float((torch.zeros(2, device=device) + 1).sum())  # torch.device() accepts absent ones
     except (RuntimeError, AssertionError, ImportError, NotImplementedError) as error:
         reason = str(error).splitlines()[0].partition(". ")[0][:100]
         raise ValueError(
-            f"{option} {name!r} is no device that torch can use here ({reason}); use {' or '.join(there())}"
+            f"{option} {name!r} is not a device that torch can use here ({reason}); use {' or '.join(there())}"
         ) from error
     if found != 2:
-        raise ValueError(f"{option} {name!r} makes 1 + 1 = {found:g}; use {' or '.join(there())}")
+        raise ValueError(f"{option} {name!r} computes 1 + 1 = {found:g}, which is wrong; use {' or '.join(there())}")
     return device
 
 

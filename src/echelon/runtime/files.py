@@ -1,6 +1,6 @@
-"""Files that are whole or not there: written beside, synced, then renamed; and one lock for those with one writer.
+"""Atomic files: written under a temporary name, synced, then renamed; and a lock for files with one writer.
 
-After `kill -9` or a power cut there is the old file or the new one, never half of one.
+After `kill -9` or a power cut the old file or the new one exists, never half of one.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from typing import Any
 logger = logging.getLogger("echelon.files")
 
 TEMPORARY = ".tmp-"
-"""Names with this prefix are unfinished; whoever finds one after a crash may delete it."""
+"""Files with this prefix are unfinished; one found after a crash may be deleted."""
 
 
 def write_atomic(path: str | os.PathLike[str], data: bytes) -> None:
     """Replace the file at `path` by one with `data`."""
     target = Path(path)
-    beside = target.with_name(f"{TEMPORARY}{target.name}-{secrets.token_hex(4)}")
+    temporary = target.with_name(f"{TEMPORARY}{target.name}-{secrets.token_hex(4)}")
     try:
-        write_synced(beside, data)
-        os.replace(beside, target)
+        write_synced(temporary, data)
+        os.replace(temporary, target)
     except BaseException:
         with contextlib.suppress(FileNotFoundError):
-            beside.unlink()
+            temporary.unlink()
         raise
     sync_directory(target.parent)
 
@@ -56,7 +56,7 @@ def read_json(path: str | os.PathLike[str]) -> Any:
     try:
         return json.loads(data)
     except ValueError as error:
-        raise ValueError(f"{os.fspath(path)} is not whole JSON ({error}); it was damaged or cut short") from error
+        raise ValueError(f"{os.fspath(path)} is not complete JSON ({error}); it was damaged or truncated") from error
 
 
 def write_synced(path: Path, data: bytes) -> None:
@@ -88,14 +88,14 @@ class LockedError(RuntimeError):
 
 @contextlib.contextmanager
 def locked(path: Path, *, waiting: str | None) -> Iterator[None]:
-    """Hold the lock file `path`; it is free again when its process ends, however that happens.
+    """Hold the lock file `path`; it is released when its process ends, also by a crash.
 
-    If another process has it: log `waiting` and wait, or raise `LockedError` if there is no such message.
+    If another process holds it: log `waiting` and wait, or raise `LockedError` if `waiting` is None.
     """
     from filelock import FileLock, Timeout  # here: it imports asyncio
 
     lock = FileLock(path)
-    holder = path.with_name(f"{path.name}.pid")  # beside it: on Windows a locked file cannot be read
+    holder = path.with_name(f"{path.name}.pid")  # a second file: on Windows a locked file cannot be read
     try:
         lock.acquire(blocking=False)
     except Timeout as error:
@@ -112,7 +112,7 @@ def locked(path: Path, *, waiting: str | None) -> Iterator[None]:
 
 
 def write_csv(path: Path, rows: list[dict[str, Any]]) -> None:
-    """A table in one piece: the old file or the new one, never half."""
+    """Write a table atomically: readers see the old file or the new one."""
     columns = sorted({name for row in rows for name in row})
     text = io.StringIO()
     writer = csv.DictWriter(text, columns, restval="")

@@ -1,4 +1,4 @@
-"""Frames as a film: GIF, WebP and animated PNG by Pillow, MP4 by the ffmpeg that imageio-ffmpeg brings along."""
+"""Frames as a film: GIF, WebP and animated PNG by Pillow, MP4 by the ffmpeg of imageio-ffmpeg."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ COLOURS = 64
 
 
 def check_film(path: Path) -> None:
-    """Refuse a film that cannot be written, before anything is played for it."""
+    """Raise if the film cannot be written; called before an episode is played for it."""
     if path.suffix not in (*ANIMATED, MP4):
-        raise ValueError(f"{path} is no film; use a name that ends in {', '.join((*ANIMATED, MP4))}")
+        raise ValueError(f"{path} is not a film format; use a name that ends in {', '.join((*ANIMATED, MP4))}")
     if path.suffix == MP4 and find_spec("imageio_ffmpeg") is None:
         raise ValueError(f"{path} needs an encoder: pip install imageio-ffmpeg, or use a name that ends in .gif")
 
@@ -47,7 +47,7 @@ def _write_mp4(path: Path, frames: Iterable[Frame], fps: int) -> int:
     film, count = None, 0
     for frame in frames:
         height, width = (side % 2 for side in frame.shape[:2])
-        even = np.pad(frame, ((0, height), (0, width), (0, 0)), mode="edge")  # H.264 has colour by squares of four
+        even = np.pad(frame, ((0, height), (0, width), (0, 0)), mode="edge")  # H.264 stores colour per 2 x 2 pixels
         if film is None:
             size = even.shape[1], even.shape[0]
             film = imageio_ffmpeg.write_frames(str(path), size, fps=fps, codec="libx264", macro_block_size=2)

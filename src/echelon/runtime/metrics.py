@@ -1,9 +1,9 @@
-"""What a run measured: one line of JSON a value, TensorBoard, and a line on the console each step.
+"""What a run measured: one line of JSON per value, TensorBoard, and one line on the console per step.
 
     with MetricsWriter(run.path) as metrics:
         metrics.record("loss/policy", 0.31, step=12)
 
-`metrics.jsonl` is the truth: `{"step": 12, "name": "loss/policy", "value": 0.31}`. NaN and infinities are
+`metrics.jsonl` is the reference: `{"step": 12, "name": "loss/policy", "value": 0.31}`. NaN and infinities are
 written as the strings "NaN", "Infinity", "-Infinity", since JSON has no numbers for them.
 """
 
@@ -75,7 +75,7 @@ class MetricsWriter:
         self._line: dict[str, float] = {}
 
     def record(self, name: str, value: float, step: int) -> None:
-        """Note one value. Anything `float()` takes will do, such as a tensor of one element."""
+        """Record one value: anything `float()` accepts, such as a tensor of one element."""
         if not name or step < 0:
             raise ValueError(f"metric {name!r} at step {step}: a name and a step of 0 or more are needed")
         number = float(value)
@@ -89,7 +89,7 @@ class MetricsWriter:
             self._board.add_scalar(name, number, step)
 
     def record_all(self, values: Mapping[str, float], step: int) -> None:
-        """Note several values of one step."""
+        """Record several values of one step."""
         for name, value in values.items():
             self.record(name, value, step)
 
@@ -128,7 +128,7 @@ def read_metrics(path: str | os.PathLike[str]) -> dict[str, Series]:
     for line in lines:
         steps, values = columns.setdefault(line["name"], ([], []))
         steps.append(line["step"])
-        values.append(float(line["value"]))  # Python reads the three names too
+        values.append(float(line["value"]))  # float() parses the three names
     return {
         name: Series(np.asarray(steps, dtype=np.int64), np.asarray(values, dtype=np.float64))
         for name, (steps, values) in columns.items()
@@ -136,7 +136,7 @@ def read_metrics(path: str | os.PathLike[str]) -> dict[str, Series]:
 
 
 def export_csv(path: str | os.PathLike[str], csv_path: str | os.PathLike[str]) -> None:
-    """One row a step, one column a metric; empty where nothing was recorded, the last value where twice."""
+    """One row per step, one column per metric; empty where nothing was recorded, the last value where several were."""
     metrics = read_metrics(path)
     rows: dict[int, dict[str, float]] = {}
     for name, series in metrics.items():
@@ -162,12 +162,12 @@ def _parse(path: Path) -> tuple[list[dict[str, Any]], bool]:
             line = json.loads(text)
             lines.append({"step": int(line["step"]), "name": str(line["name"]), "value": line["value"]})
         except (ValueError, KeyError, TypeError) as error:
-            raise ValueError(f"{path}, line {i + 1} is no metric ({error!r}): {text[:80]!r}") from error
+            raise ValueError(f"{path}, line {i + 1} is not a metric ({error!r}): {text[:80]!r}") from error
     return lines, rest == b""
 
 
 def _repair(path: Path, resume_step: int | None) -> None:
-    """Drop a half-written last line and what lies beyond `resume_step`."""
+    """Drop a half-written last line and everything after `resume_step`."""
     if not path.exists():
         return
     lines, whole = _parse(path)
@@ -177,7 +177,7 @@ def _repair(path: Path, resume_step: int | None) -> None:
 
 
 def _board(folder: Path, resume_step: int | None) -> Any:
-    """TensorBoard's writer, or None with a word of warning where it is not installed."""
+    """TensorBoard's writer, or None and a warning if it is not installed."""
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError:

@@ -16,7 +16,7 @@ log = logging.getLogger(PROGRESS)
 
 
 def minutes(seconds: float) -> str:
-    """A duration as people say it."""
+    """A duration for people: 40 s, 12 min, 1.5 h."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     if seconds < 5400:

@@ -47,7 +47,7 @@ class RunDir:
 
     path: Path
     resumed: bool
-    """True if the run was there before."""
+    """True if the run existed before."""
 
     @property
     def log(self) -> Path:
@@ -90,9 +90,9 @@ def open_run(
     resume: bool = True,
     may_change: Collection[str] = (),
 ) -> RunDir:
-    """Make the run's directory, or continue the one that is there.
+    """Create the run's directory, or continue the existing one.
 
-    `config` holds JSON values. `resume=False` refuses a directory with a run in it. Options in
+    `config` holds JSON values. `resume=False` raises if the directory contains a run. Options in
     `may_change` (dotted names) do not affect the result, such as the number of workers: they may differ.
     """
     path = Path(run_dir)
@@ -106,7 +106,7 @@ def open_run(
         write_config(path, kind, config)  # last: a directory with a config is complete
         return RunDir(path, resumed=False)
     if not resume:
-        raise FileExistsError(f"{path} already holds a run; continue it by resuming, or use another directory")
+        raise FileExistsError(f"{path} already contains a run; resume it, or use another directory")
     check_options(path, there.options, config, may_change)
     return RunDir(path, resumed=True)
 
@@ -135,7 +135,7 @@ def read_config(path: Path) -> SavedConfig | None:
         return None
     content = read_json(file)
     if not isinstance(content, dict) or not isinstance(content.get("options"), dict):
-        raise ValueError(f"{file} holds no options; it was not written by echelon: use another directory")
+        raise ValueError(f"{file} contains no options, so it was not written by echelon; use another directory")
     if content.get("format_version") != FORMAT_VERSION:
         raise ValueError(
             f"{file} has format_version {content.get('format_version')}, this echelon reads {FORMAT_VERSION}; "
@@ -148,7 +148,7 @@ def check_options(path: Path, old: Mapping[str, Any], new: Mapping[str, Any], ma
     """Raise `OptionsDiffer` if an option that matters was changed."""
     unknown = set(may_change) - set(_flatten(old)) - set(_flatten(new))
     if unknown:
-        raise ValueError(f"may_change names no option of this run: {', '.join(sorted(unknown))}")
+        raise ValueError(f"may_change contains names that are not options of this run: {', '.join(sorted(unknown))}")
     drop = [f"{name}:" for name in may_change]
     differences = [line for line in diff_options(old, new) if not any(line.startswith(name) for name in drop)]
     if differences:
@@ -184,4 +184,4 @@ def _refuse_foreign(path: Path) -> None:
     foreign = sorted(p.name for p in path.iterdir() if p.name not in CONTENTS and not p.name.startswith(TEMPORARY))
     if foreign:
         shown = ", ".join(foreign[:5]) + (" …" if len(foreign) > 5 else "")
-        raise FileExistsError(f"{path} is not empty and is no run ({shown}); use another directory")
+        raise FileExistsError(f"{path} is not empty and is not a run ({shown}); use another directory")

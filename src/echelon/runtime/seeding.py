@@ -1,6 +1,6 @@
-"""One root seed, and a seed for each task by its place: 1 worker and 8 workers give the same result.
+"""One root seed, and a seed per task derived from its path: 1 worker and 8 workers give the same result.
 
-A place is a path of names and indices, `task_seed(7, "world", 3)`. Different paths give independent
+A path consists of names and indices: `task_seed(7, "world", 3)`. Different paths give independent
 streams (numpy's SeedSequence spawn keys); the same path gives the same seed in every process, on every
 machine and Python version. Nothing here depends on `hash()`.
 """
@@ -15,7 +15,7 @@ import numpy as np
 
 
 def sequence(root: int, *path: str | int) -> np.random.SeedSequence:
-    """The seed sequence of one place below `root`."""
+    """The seed sequence of a path below `root`."""
     if isinstance(root, bool) or not isinstance(root, int) or not 0 <= root < 2**64:
         raise ValueError(f"root seed {root!r} is not an integer in [0, 2**64); use e.g. 0")
     return np.random.SeedSequence(root, spawn_key=tuple(word for element in path for word in _words(element)))
@@ -34,7 +34,7 @@ def rng(root: int, *path: str | int) -> np.random.Generator:
 def seed_everything(seed: int) -> None:
     """Seed the global generators of random and numpy, and of torch if it is loaded.
 
-    Only for code that reads them, as scml's worlds do; ours takes a generator as an argument.
+    Only for foreign code that reads them, such as scml's worlds; our code takes a generator as an argument.
     """
     if not 0 <= seed < 2**63:
         raise ValueError(f"seed {seed} is not in [0, 2**63); make it with task_seed()")

@@ -132,9 +132,9 @@ def test_the_other_device_refuses_what_a_gpu_refuses() -> None:
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"device": "cuda:7"}, r"--device 'cuda:7' is no device that torch can use here \(.+\); use cpu"),
-        ({"l2_backfill_device": "gpu"}, r"--l2-backfill-device 'gpu' is no device .*Expected one of cpu"),
-        ({"device": "meta"}, "--device 'meta' is no device"),
+        ({"device": "cuda:7"}, r"--device 'cuda:7' is not a device that torch can use here \(.+\); use cpu"),
+        ({"l2_backfill_device": "gpu"}, r"--l2-backfill-device 'gpu' is not a device .*Expected one of cpu"),
+        ({"device": "meta"}, "--device 'meta' is not a device"),
     ],
 )
 def test_a_device_that_is_not_there_is_refused_before_anything_is_written(
@@ -147,7 +147,7 @@ def test_a_device_that_is_not_there_is_refused_before_anything_is_written(
 
 
 def test_evaluation_refuses_it_too(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="--device 'cuda:7' is no device"):
+    with pytest.raises(ValueError, match="--device 'cuda:7' is not a device"):
         evaluate.run(EvaluateOptions(data_dir=LOGS, output_dir=tmp_path, device="cuda:7"))
 
 

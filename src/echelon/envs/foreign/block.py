@@ -1,4 +1,4 @@
-"""A block of third-party worlds that live in one process and read and write shared arrays.
+"""A block of third-party worlds in one process that read and write shared arrays.
 
 The serial environment is one block over local arrays; each worker process is one block over its slice of shared
 memory. Seeds, episode numbers and crash counts live in the arrays too, so that a new process can take over a block.
@@ -25,11 +25,11 @@ Layout = dict[str, tuple[tuple[int, ...], str]]
 
 
 Note = tuple[int, dict[str, float]]
-"""A world, and what the last infos of its episode told."""
+"""A world, and the metrics in the last infos of its episode."""
 
 
 class EnvCrashedError(RuntimeError):
-    """A world crashed so often that going on makes no sense."""
+    """A world crashed MAX_CRASHES times in a row."""
 
 
 class Crash(NamedTuple):
@@ -100,7 +100,7 @@ class WorldBlock:
         self._notes: list[Note] = []
 
     def notes(self) -> list[Note]:
-        """What the infos of episodes that ended since the last call told, by world."""
+        """Metrics in the infos of episodes that ended since the last call, by world."""
         notes, self._notes = self._notes, []
         return notes
 
@@ -130,7 +130,7 @@ class WorldBlock:
         for i, world in enumerate(self.worlds):
             try:
                 result = world.step(a["actions"][i])
-            except Exception as error:  # noqa: BLE001 (foreign code may raise anything; it is counted and told)
+            except Exception as error:  # noqa: BLE001 (foreign code may raise anything; it is counted and reported)
                 self._crashed(i, error, crashes)
                 drop(a, slice(i, i + 1))
                 self._begin(i, crashes)
@@ -193,7 +193,7 @@ class WorldBlock:
             return
 
     def _crashed(self, i: int, error: Exception, crashes: list[Crash]) -> None:
-        """Count it, end the run at the third in a row, else put a new environment in the old one's place."""
+        """Count it; raise at the third in a row, else replace the environment by a new one."""
         self.arrays["crashes"][i] += 1
         crash = Crash(self.first + i, self._seed(i), f"{type(error).__name__}: {error}", int(self.arrays["crashes"][i]))
         crashes.append(crash)
@@ -218,7 +218,7 @@ def check_crashes(factory: str, crash: Crash) -> None:
 
 
 def drop(arrays: dict[str, Array], rows: slice) -> None:
-    """Mark these worlds' step as one that did not happen: no reward, cut at the last good observation."""
+    """Mark this step of these worlds as void: no reward, truncated at the last good observation."""
     arrays["final_observation"][rows] = arrays["observation"][rows]
     arrays["final_state"][rows] = arrays["state"][rows]
     arrays["final_alive"][rows] = arrays["alive"][rows]

@@ -181,7 +181,7 @@ class PushedWorlds(VectorEnv):
         return self._observed()
 
     def step(self, actions: Array) -> VectorStep:
-        """Not here: whoever owns the worlds steps them."""
+        """Not available: the owner of the worlds steps them."""
         raise RuntimeError("these worlds are stepped by their owner; put() what each gave")
 
     def state_dict(self) -> dict[str, Array]:

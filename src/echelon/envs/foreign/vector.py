@@ -3,7 +3,7 @@
 `SerialVectorEnv` is for debugging and tests, `WorkerVectorEnv` for use; both give the same numbers. Workers are
 spawned, so a script that makes one needs the usual `if __name__ == "__main__":`. A third-party environment cannot be
 asked for its inner state, so a saved state holds the seed and the actions of the running episode, and loading replays
-them; what comes out is compared with what was saved, and where it differs a new episode begins.
+them; the result is compared with the saved observations, and where it differs a new episode begins.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def team_reward(agent_reward: Array, acted: Array, kind: TeamReward) -> Array:
     """The team's reward (B,) of a step, from what its agents got (B, n).
 
     `mean`: over those who acted, so that a reward all agents share stays the same when some have died. `sum`: of all,
-    for rewards that each agent earns by itself.
+    for individual rewards.
     """
     if kind == "sum":
         total: Array = agent_reward.sum(axis=1)
@@ -89,7 +89,7 @@ class ForeignVectorEnv(VectorEnv):
             raise RuntimeError(f"{self.factory}: call reset() before step()")
         a = self.arrays
         checked = check_actions(self.spec, self.num_envs, actions, a["alive"])
-        self._whole = False  # until the end of the step: an interrupted one leaves nothing to go on from
+        self._whole = False  # until the end of the step: an interrupted step cannot be resumed
         acted = a["alive"].copy()
         a["actions"][:] = checked
         self._history.append(checked)
@@ -145,7 +145,7 @@ class ForeignVectorEnv(VectorEnv):
 
     def load_state_dict(self, state: Mapping[str, Array]) -> Observed:
         if "history" not in state:
-            raise ValueError(f"{self.factory}: saved state has no action history; another environment's")
+            raise ValueError(f"{self.factory}: the saved state has no action history; it is of another environment")
         history = state["history"]
         check_saved(self.factory, {k: v for k, v in state.items() if k != "history"}, self._saved())
         if history.shape[1:] != self.spec.action_shape(self.num_envs) or len(history) < state["length"].max():

@@ -65,7 +65,7 @@ class WorkerVectorEnv(ForeignVectorEnv):
         self._crew = _Crew()
         weakref.finalize(self, self._crew.dismiss)
         try:
-            for rows in self._slices:  # all start at once, then each is heard
+            for rows in self._slices:  # start all, then wait for each
                 self._crew.hire(factory, self._kwargs, rows, num_envs)
             greetings = [self._greeting(w) for w in range(count)]
             self.spec, self.masked = greetings[0]
@@ -80,7 +80,7 @@ class WorkerVectorEnv(ForeignVectorEnv):
         self._seed(self._first_seeds)
 
     def _greeting(self, worker: int) -> Any:
-        """What a new worker says first: its environment's looks, or why there is none."""
+        """A new worker's first message: its environment's spec, or why it could not be made."""
         try:
             kind, content = self._crew.hear(worker, max(self._timeout, START_TIMEOUT))
         except (EOFError, OSError) as error:
@@ -168,14 +168,14 @@ class WorkerVectorEnv(ForeignVectorEnv):
 
 
 class _Crew:
-    """The processes, their pipes and the shared memory: all that must be given back, apart from the environment."""
+    """The processes, their pipes and the shared memory: what must be released, apart from the environment."""
 
     def __init__(self) -> None:
         self.processes: list[BaseProcess] = []
         self.pipes: list[Connection] = []
         self.memory: SharedMemory | None = None
         self.owed: set[int] = set()
-        """Workers whose last answer was not heard, because the caller was interrupted while waiting for it."""
+        """Workers whose last answer was not received, because the caller was interrupted while waiting for it."""
         self._owner = os.getpid()
 
     @property
@@ -205,7 +205,7 @@ class _Crew:
         self.processes[worker], self.pipes[worker] = self.processes.pop(), self.pipes.pop()
 
     def ask(self, worker: int, name: str, *arguments: Any) -> None:
-        """Say what must be answered; an old answer nobody waits for any more is thrown away first."""
+        """Send a command; a pending answer to an earlier, interrupted command is discarded first."""
         if worker in self.owed:
             self.hear(worker, START_TIMEOUT)
         self.say(worker, name, *arguments)
@@ -224,7 +224,7 @@ class _Crew:
         return answer
 
     def obituary(self, worker: int, error: BaseException) -> str:
-        """Why a worker is no longer there, as far as can be known."""
+        """Why a worker ended, as far as it is known."""
         process = self.processes[worker]
         process.join(0.0 if isinstance(error, TimeoutError) else 5.0)
         return str(error) if process.exitcode is None else f"exit code {process.exitcode}"
@@ -257,9 +257,9 @@ class _Crew:
 
 
 def _work(pipe: Connection, factory: str, kwargs: dict[str, Any], rows: slice, num_envs: int) -> None:
-    """A worker's life. It ends when the pipe does, so it cannot outlive its parent."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle; it then closes the pipe
-    os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")  # or every worker greets the user
+    """Main loop of a worker. It ends when the pipe closes, so a worker cannot outlive its parent."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C and closes the pipe
+    os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")  # otherwise every worker prints a greeting
     with suppress(EOFError, BrokenPipeError, ConnectionResetError):
         try:
             block = WorldBlock(factory, kwargs, rows.start, rows.stop - rows.start)

@@ -45,7 +45,7 @@ def load_factory(path: str) -> Any:
 
 
 def metrics_of(infos: Mapping[Any, Any]) -> dict[str, float]:
-    """Every single finite number (or truth) in the infos, by name: the mean over the agents that tell it."""
+    """Every single finite number (or truth) in the infos, by name: the mean over the agents that report it."""
     told: dict[str, list[float]] = {}
     for info in infos.values():
         for name, value in info.items():
@@ -96,7 +96,7 @@ class ForeignWorld:
             observations, infos = self.env.reset(seed=0)
         except EnvSetupError:
             raise
-        except Exception as error:  # foreign code may raise anything; it is told with its cause
+        except Exception as error:  # foreign code may raise anything; it is reported with its cause
             raise EnvSetupError(f"{factory}(**{dict(kwargs)}) failed: {type(error).__name__}: {error}") from error
         self.factory = factory
         try:
@@ -126,7 +126,7 @@ class ForeignWorld:
             state_form=self._state_form,
             state_joined=self._state_form is None,
         )
-        self._look(observations, infos)  # what does not fit its space is told now
+        self._look(observations, infos)  # raises now if something does not fit its space
 
     @property
     def masked(self) -> bool:
@@ -148,7 +148,7 @@ class ForeignWorld:
         dead, cut = self._flags(terminations), self._flags(truncations)
         acted = self._flags(dict.fromkeys(chosen, True))
         alive = view.alive & ~dead & ~cut
-        ended = not alive.any()  # nobody is left who goes on
+        ended = not alive.any()  # no agent continues
         truncated = ended and bool((acted & cut & ~dead).any())
         return WorldStep(
             observation=view.observation,
@@ -187,7 +187,7 @@ class ForeignWorld:
         return self.spec.joint_mask(masks)
 
     def _find_state(self) -> Form | None:
-        """The form of the environment's own state, if it has one of bearable size."""
+        """The form of the environment's own state, if it has one of at most MAX_WIDTH numbers."""
         try:
             state = np.asarray(self.env.state())
         except (NotImplementedError, AttributeError):
@@ -217,7 +217,7 @@ def spec_of(env: Any) -> EnvSpec:
 
 
 def _form_of(factory: str, agent: str, space: Space[Any]) -> Form:
-    """How an agent's observations become numbers; refused if they cannot, or are too many."""
+    """How an agent's observations become numbers; raises if they cannot, or are too many."""
     if isinstance(space, Dict) and set(space.spaces) == {"observation", "action_mask"}:
         return Form("masked", parts=(("observation", _form_of(factory, agent, space["observation"])),))
     form = _plain_form(factory, agent, space)

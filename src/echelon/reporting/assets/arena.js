@@ -58,7 +58,7 @@ function drawDays(container, run) {
   const state = { measure: "balance", scope: "all" };
   const hidden = new Set();
   const names = run.competitors;
-  // With many competitors the bands hide the lines: begin with those judged and the best three.
+  // With many competitors the bands hide the lines: begin with the evaluated agents and the best three.
   if (names.length > 6) names.filter((name, i) => i > 2 && !run.agents.includes(name)).forEach((name) => hidden.add(name));
   const lines = () => names.filter((name) => scopes[state.scope][name]).map((name) => {
     const { mean, low, high } = scopes[state.scope][name][state.measure];

@@ -1,4 +1,4 @@
-// Horizontal charts with one row a competitor: bars or dots with whiskers, and stacked bars.
+// Horizontal charts with one row per competitor: bars or dots with whiskers, and stacked bars.
 const ROW = 28;
 
 function rowLabel(row, room, y, colourful = false) {
@@ -17,7 +17,7 @@ function explain(node, row, lines) {
 // rows: {label, mean, low, high, colour, strong, pale, note}; options: kind "bar" | "dot", origin, label, signed, domain.
 function whiskerChart(width, rows, options) {
   const { kind = "bar", origin = 0, label = "", signed = false } = options;
-  const values = options.values !== false && width > 520; // where there is no room, the tooltip says them
+  const values = options.values !== false && width > 520; // where there is no room, the tooltip shows them
   const room = labelRoom(rows.map((row) => row.label), width, values ? 0.34 : 0.46);
   const side = values ? (signed ? 172 : 150) : 16;
   const height = rows.length * ROW + 48;
@@ -80,7 +80,7 @@ function stackedChart(width, rows, keys, names, label) {
   return root;
 }
 
-// Causes have colours of their own, so that none is taken for a competitor.
+// Causes have colours of their own, so that they are not mistaken for competitors.
 function causeColour(number) {
   return `var(--k${number % 6})`;
 }

@@ -26,7 +26,7 @@ function minus(text) {
   return text.replace(/-/g, "−");
 }
 
-// A number with so many decimals, a real minus sign, and a plus sign where differences are meant.
+// A number with the given decimals, a real minus sign, and a plus sign where differences are meant.
 function fixed(value, digits = 3, signed = false) {
   if (value === null || value === undefined) return "–";
   const text = value.toFixed(digits);
@@ -43,7 +43,7 @@ function short(value) {
   return minus(Number(value.toPrecision(4)).toString());
 }
 
-// One colour for a name on the whole page: judged agents first, then in the order of the standings.
+// One colour for a name on the whole page: evaluated agents first, then in the order of the standings.
 const colourNumbers = new Map();
 
 function assignColours(runs) {
@@ -59,7 +59,7 @@ function colourOf(name) {
   return colour(colourNumbers.get(name) ?? COLOURS - 3);
 }
 
-// Beyond ten names colours come again; dashes tell them apart.
+// Beyond ten names colours repeat; dashes distinguish them.
 function dashOf(name) {
   return (colourNumbers.get(name) ?? 0) >= COLOURS ? "7 4" : null;
 }

@@ -1,4 +1,4 @@
-// One negotiation: paths of price and quantity, and every answer with what L1 allowed and what the layers thought.
+// One negotiation: paths of price and quantity, and every answer with what L1 allowed and what the layers computed.
 const OPS = ["accepts", "counters", "ends"];
 const OP_COLOURS = ["var(--c2)", "var(--c0)", "var(--c1)"];
 
@@ -44,12 +44,12 @@ function minds(panels, thread) {
   const chance = (step, op) => (step[7].ops ? step[7].ops[op] : null);
   const chances = told.some((step) => step[7].ops) ? OPS.map((name, op) => ({ name: `L3: ${name}`, colour: OP_COLOURS[op], x, y: told.map((step) => chance(step, op)) })) : [];
   const alpha = { name: "α of L4", colour: "var(--c3)", dash: "6 4", x, y: told.map((step) => step[7].alpha) };
-  const panel = h("div", {}, h("h4", {}, "What the layers thought"));
+  const panel = h("div", {}, h("h4", {}, "What the layers computed"));
   panels.append(panel);
   lineFigure(panel, [...chances, alpha], { x_label: "round", height: 210, including: [0, 1], dots: true, legend: true, title: "L3 and α" });
 }
 
-// L1's limits for every day ahead, as they stood at the last call.
+// L1's limits for every day ahead, as of the last call.
 function limits(panels, day, mind) {
   if (!mind.safe || !mind.safe.length) return;
   const line = { name: "safe by L1", colour: "var(--c2)", x: mind.safe.map((_, ahead) => day.day + ahead + 1), y: mind.safe };

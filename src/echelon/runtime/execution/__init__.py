@@ -1,1 +1,1 @@
-"""Where tasks run: executors, worker processes, dask, and many tasks with time limits."""
+"""Execution of tasks: executors, worker processes, dask, and lists of tasks with time limits."""

@@ -107,8 +107,8 @@ _child: list[Worker] = []
 def in_child(payload: bytes, timeout: float | None) -> Answer:
     """On a dask worker: run a task in the worker's child process.
 
-    A dask worker runs tasks in a thread beside threads of its own, and those draw from Python's global random
-    generator whenever they like. A world that depends on that generator would not repeat itself. So each worker keeps
+    A dask worker runs tasks in a thread next to threads of its own, and those draw from Python's global random
+    generator at any time. A world that depends on that generator would not be repeatable. So each worker keeps
     one child process in which its tasks run alone, with our environment whatever the worker's own is.
     """
     child = _child.pop() if _child else Worker()
@@ -159,7 +159,7 @@ def _check_workers(client: Any, address: str) -> None:
         raise ConnectionError(f"the dask scheduler {address} has no workers; start some with: {command}") from error
     for worker, threads in client.nthreads().items():
         if threads != 1:
-            raise ValueError(f"dask worker {worker} has {threads} threads, but 1 is the rule; start it with: {command}")
+            raise ValueError(f"dask worker {worker} has {threads} threads, but must have 1; start it with: {command}")
     for worker, free in client.run(may_have_a_child).items():
         if not free:
             raise ValueError(

@@ -6,7 +6,7 @@
 Every worker has one thread and one hash seed (`worker.WORKER_ENV`), so results do not depend on
 where a task ran. When a worker dies the future raises `WorkerDied` with the task's name, when a task
 takes longer than its time limit `TaskLate`; the other tasks continue, on a new worker. `loky` and `parallel`
-are two names of one pool. loky and dask are imported when they are asked for, not before.
+are two names of one pool. loky and dask are imported only when used.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class ExecutorSpec:
 
     kind: ExecutorKind
     workers: int | None = None
-    """A number of worker processes; None: by `fraction`, or one a core."""
+    """A number of worker processes; None: by `fraction`, or one per core."""
     fraction: float | None = None
     """A share of the cores, in (0, 1]."""
     address: str | None = None
@@ -155,7 +155,7 @@ class NamedExecutor(Executor):
         return self.start(_describe(fn, args, kwargs), None, fn, *args, **kwargs)
 
     def submit_named(self, name: str, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
-        """Run `fn(*args, **kwargs)` under a name of the caller's."""
+        """Run `fn(*args, **kwargs)` under a name given by the caller."""
         return self.start(name, None, fn, *args, **kwargs)
 
     @abstractmethod
@@ -166,7 +166,7 @@ class NamedExecutor(Executor):
 
     @abstractmethod
     def kill(self) -> None:
-        """Stop now: running tasks are lost."""
+        """Stop immediately: running tasks are lost."""
 
 
 class SerialExecutor(NamedExecutor):

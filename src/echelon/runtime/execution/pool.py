@@ -77,7 +77,7 @@ class Worker:
         kill_process_tree(self._process)
 
     def close(self) -> None:
-        """Let the process end, which it does at once if it has no task, and wait for it."""
+        """Ask the process to end (immediately if it has no task) and wait for it."""
         self._requests.close()
         self._process.join()
 
@@ -101,7 +101,7 @@ def _kill_all() -> None:
         worker.kill()
 
 
-# After Ctrl-C nobody waits for the tasks of an executor that was left open. Not by `atexit`, which a dask worker,
+# After Ctrl-C the tasks of an executor that was not closed are not awaited. Not by `atexit`, which a dask worker,
 # itself a process of multiprocessing, does not run.
 Finalize(None, _kill_all, exitpriority=100)
 

@@ -1,10 +1,10 @@
-"""Many tasks on one executor, where one bad task does not end a night.
+"""Many tasks on one executor; a task that fails does not stop the others.
 
     for result in run_tasks("loky", play, [Task("world 0", (0,)), ...], timeout=600):
         ...
 
-Results come as they finish. A task that raises is an `error`, one that takes too long a `timeout`,
-one whose worker dies again and again `died`; the others are not touched by that.
+Results are yielded as they finish. A task that raises has status `error`, one that takes too long `timeout`,
+one whose worker dies repeatedly `died`; the others are not affected.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Task:
     """One call of the run's function."""
 
     name: str
-    """How messages call it; unique within a run if results are to be told apart."""
+    """Its name in messages; unique within a run if results must be distinguished."""
     args: tuple[Any, ...] = ()
 
     def __post_init__(self) -> None:
@@ -41,7 +41,7 @@ class Task:
 
 @dataclass(frozen=True)
 class TaskResult(Generic[T]):
-    """What became of a task."""
+    """The outcome of a task."""
 
     name: str
     status: TaskStatus
@@ -116,17 +116,17 @@ def _results(
                     submit(flight.task, flight.deaths + 1)
                 else:
                     yield result
-    except BaseException:  # an error, Ctrl-C, or the caller left: do not wait for what is running
+    except BaseException:  # an error, Ctrl-C, or the caller left the loop: do not wait for running tasks
         executor.kill()
         raise
     executor.shutdown()
 
 
 def _result_of(future: Future[TaskResult[T]], flight: _Flight, retries: int, spec: str) -> TaskResult[T] | None:
-    """What became of a task; None if it is to run again."""
+    """The outcome of a task; None if it must run again."""
     name, seconds = flight.task.name, time.monotonic() - flight.started
     if future.cancelled():
-        raise ConnectionError(f"{name} was cancelled by {spec}: its scheduler is gone; start it again")
+        raise ConnectionError(f"{name} was cancelled by {spec}: its scheduler has ended; start it again")
     error = future.exception()
     if error is None:
         return future.result()
@@ -145,6 +145,6 @@ def _work(fn: Callable[..., T], task: Task) -> TaskResult[T]:
     started = time.perf_counter()
     try:
         value = fn(*task.args)
-    except (Exception, SystemExit):  # noqa: BLE001 - whatever it raised, the other tasks go on
+    except (Exception, SystemExit):  # noqa: BLE001 - whatever it raised, the other tasks continue
         return TaskResult(task.name, "error", error=traceback.format_exc(), seconds=time.perf_counter() - started)
     return TaskResult(task.name, "ok", value, seconds=time.perf_counter() - started)

@@ -1,8 +1,8 @@
 """The inside of a worker process: its environment, and its loop of tasks.
 
 Worlds depend on string hashing, so every worker has the same hash seed; and each worker is one
-of many on the machine, so its numerical libraries get one thread. A worker knows nothing of time
-limits: its parent keeps them (see `pool`).
+of many on the machine, so its numerical libraries get one thread. A worker does not know
+about time limits: its parent enforces them (see `pool`).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ CAN_TELL_WHERE = hasattr(faulthandler, "register")
 
 @dataclass(frozen=True)
 class Answer:
-    """What became of a task."""
+    """The outcome of a task."""
 
     kind: Literal["ok", "error", "late", "died"]
     text: str = ""
@@ -45,7 +45,7 @@ class Answer:
 
 def serve(requests: Connection, answers: Connection, stacks: Connection) -> None:
     """Run the tasks that arrive until the parent closes the pipe or dies."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's business
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C
     if CAN_TELL_WHERE:
         faulthandler.register(signal.SIGUSR1, stacks.fileno(), all_threads=False, chain=True)  # chain: then end
     payloads: SimpleQueue[bytes] = SimpleQueue()
@@ -57,7 +57,7 @@ def serve(requests: Connection, answers: Connection, stacks: Connection) -> None
 
 
 def _receive(requests: Connection, payloads: SimpleQueue[bytes]) -> None:
-    # In a thread, so that the end of the parent is noticed in the middle of a task too: after `kill -9` a worker
+    # In a thread, so that the end of the parent is noticed also during a task: after `kill -9` a worker
     # would otherwise finish a world whose directory a resumed run may already be writing.
     try:
         while True:
