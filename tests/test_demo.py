@@ -42,8 +42,8 @@ def test_the_chain_runs_and_runs_again(tmp_path: Path, capsys: pytest.CaptureFix
     assert f"{scores['bundled']:.2f} [" in rows[4]
     assert sum(line["conduct"]["exceptions"] for line in table["competitors"]) == 0
     told = read_metrics(folder / "skills")["Discriminator/IndividualAccuracy"].values[-1]
-    assert f"{told:.0%} / " in rows[5]
-    assert screen[-2].endswith(f"Open {folder / 'report.html'} in a browser.")
+    assert f"{told:.0%} of steps" in rows[5]
+    assert screen[-3].endswith(f"Open {folder / 'report.html'} in a browser.")
     page = (folder / "report.html").read_text()
     for name in ("arena", "training", "skills", "dataset", "collection"):
         assert f'<h2>{name} <span class="kind">' in page

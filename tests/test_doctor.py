@@ -17,7 +17,7 @@ def test_doctor_finds_this_installation_sound(caplog: pytest.LogCaptureFixture) 
     assert code == 0, caplog.text
     for name in ("serial", "loky", "parallel", "dask", *roster.ROSTER):
         assert f"ok    executor {name} works" in caplog.text or f"ok    agent {name} " in caplog.text
-    assert "1 thread a worker" in caplog.text
+    assert "1 thread per worker" in caplog.text
 
 
 def test_doctor_names_the_cure(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -67,7 +67,7 @@ def test_what_the_page_says(folder: Path) -> None:
 
 def test_a_bench_without_results_is_not_a_run(tmp_path: Path) -> None:
     (tmp_path / "bench.json").write_text(json.dumps({"format_version": 1, "kind": "bench", "runs": []}))
-    with pytest.raises(ValueError, match=r"holds no run with results.*a bench \(`echelon hmasd bench`\)"):
+    with pytest.raises(ValueError, match=r"is not a run with results.*a bench \(`echelon hmasd bench`\)"):
         run(ReportOptions(runs=(tmp_path,), output=tmp_path / "report.html"))
 
 

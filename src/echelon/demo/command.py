@@ -35,7 +35,8 @@ def run(options: DemoOptions) -> int:
             log.info("%s: %s; %s", *row)
     screen.say()
     screen.say(f"Done in {minutes(time.monotonic() - started)}. Open {demo.folder('report.html')} in a browser.")
-    screen.say("Next: `echelon hrl collect --help` (more worlds), `echelon hmasd train --help` (your environment).")
+    screen.say("Next: `echelon hrl collect --help` (more worlds for a better agent)")
+    screen.say("      `echelon hmasd train --env alice_and_bob` (minutes: Alice and Bob solve their task)")
     return code
 
 

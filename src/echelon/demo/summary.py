@@ -63,13 +63,7 @@ def agents(demo: Demo) -> list[Row]:
 
 
 def skills(demo: Demo) -> Row:
-    """HMASD: how well a skill is recognised by where it leads, and how often the task is solved."""
-    metrics, config = read_metrics(demo.folder("skills")), demo.hmasd_options().config
-    known, solved, random = (
-        float(metrics[name].values[-1])
-        for name in ("Discriminator/IndividualAccuracy", "Eval/SuccessRate", "Eval/RandomReward")
-    )
-    return (
-        "HMASD, skill recognised / task solved", f"{known:.0%} / {solved:.0%}",
-        f"{1 / config.agent_skills:.0%} (chance) / {random:.0%} (random play)",
-    )  # fmt: skip
+    """HMASD: how well the discriminator recognises an agent's skill by what it observes."""
+    known = float(read_metrics(demo.folder("skills"))["Discriminator/IndividualAccuracy"].values[-1])
+    chance = 1 / demo.hmasd_options().config.agent_skills
+    return "HMASD, skill known from its effect", f"{known:.0%} of steps", f"{chance:.0%} (chance)"
