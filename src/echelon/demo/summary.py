@@ -7,7 +7,7 @@ import numpy as np
 from echelon.demo.steps import BUNDLED, EXPERT, RANDOM, TRAINED, Demo
 from echelon.hrl_xf.commands.evaluate import read_split
 from echelon.hrl_xf.dataset.datasets import l4_of, micro_of
-from echelon.hrl_xf.dataset.goal_backfill import fill_goals
+from echelon.hrl_xf.dataset.goal_backfill import with_goals
 from echelon.hrl_xf.dataset.split import Split
 from echelon.hrl_xf.dataset.tournament import open_tournament
 from echelon.hrl_xf.layers.l3_executor import load_l3
@@ -39,7 +39,7 @@ def layers(demo: Demo) -> list[Row]:
     split = read_split(training)
     goals = evaluate_l2(data, split, EvaluateOptions(data_dir=collection, output_dir=training, split=SPLIT))
     error, mean = (goals[name]["Q"]["MAE"] for name in ("network", "training mean"))
-    fill_goals(data, "l2", training / "l2_bc.safetensors")
+    data = with_goals(data, "l2", training / "l2_bc.safetensors")
     decisions = {name: L3Source(part(micro_of(data), split, name)) for name in ("train", SPLIT)}
     same = measure(load_l3(training / "l3_bc"), decisions[SPLIT], l3_loss, BATCH)["acc_op"]
     frequent = frequent_figures(decisions["train"], decisions[SPLIT])["acc_op"]
