@@ -83,6 +83,13 @@ COMMANDS = (
         "echelon.hrl_xf.commands.train:run",
     ),
     Command(
+        ("hrl", "online"),
+        "improve trained layers by playing: PPO in the simulator",
+        "echelon.hrl_xf.options.online:OnlineOptions",
+        "echelon.hrl_xf.commands.online:run",
+        plays_worlds=True,
+    ),
+    Command(
         ("hrl", "evaluate"),
         "measure a trained layer and compare it with controls",
         "echelon.hrl_xf.options.train:EvaluateOptions",

@@ -82,6 +82,10 @@ class LitaAgentHRL(CountsFallbacks, StdSyncAgent):  # type: ignore[misc]
         self._moment = (0, 0.0)
         self._opened: set[str] = set()
 
+    def reseed(self, seed: int) -> None:
+        """Draw by another seed; before the first day."""
+        self._seed = seed
+
     # -- the day --
 
     def before_step(self) -> None:

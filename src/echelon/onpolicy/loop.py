@@ -51,6 +51,8 @@ class LevelLearner:
 
     def __init__(self, levels: Mapping[str, PPOLearner]) -> None:
         self.levels = dict(levels)
+        self.frozen: frozenset[str] = frozenset()
+        """levels that learn nothing for now: their policy stays, their version moves with the others'"""
         if not self.levels:
             raise ValueError("a learner needs at least one level")
         _ = self.version
@@ -64,11 +66,17 @@ class LevelLearner:
         return next(iter(versions.values()))
 
     def update(self, rollout: Rollout, /) -> dict[str, PPOStats]:
-        """Update every level; refused before anything changes if a level is missing or of another version."""
+        """Update every level that is not frozen; refused before anything changes if a level is missing, unknown or of
+        another version."""
         if rollout.keys() != self.levels.keys():
             raise ValueError(f"the rollout has the levels {sorted(rollout)}, the learner {sorted(self.levels)}")
+        if unknown := sorted(self.frozen - self.levels.keys()):
+            raise ValueError(f"frozen names {unknown}, the learner has the levels {sorted(self.levels)}")
         check_version(rollout, self.version)
-        return {level: learner.update(rollout[level]) for level, learner in self.levels.items()}
+        learning = {level: learner for level, learner in self.levels.items() if level not in self.frozen}
+        for level in self.frozen:
+            self.levels[level].skip(rollout[level])
+        return {level: learner.update(rollout[level]) for level, learner in learning.items()}
 
     def state_dict(self) -> dict[str, Tensor]:
         """States of all levels under their names."""

@@ -88,13 +88,21 @@ class PPOLearner:
         self._trainable = {name: p for name, p in policy.named_parameters() if p.requires_grad}
         self.device = next(iter(self._trainable.values())).device
 
-    def update(self, batch: RolloutBatch) -> PPOStats:
-        """All epochs over one batch of this version; the version is one higher afterwards."""
+    def skip(self, batch: RolloutBatch) -> None:
+        """Learn nothing from a batch of this version (a frozen level); the version is one higher afterwards."""
+        self._check_version(batch)
+        self.version += 1
+
+    def _check_version(self, batch: RolloutBatch) -> None:
         if batch.version != self.version:
             raise VersionError(
                 f"the batch was made by policy version {batch.version}, the learner holds version {self.version}; "
                 "collect again with the current policy"
             )
+
+    def update(self, batch: RolloutBatch) -> PPOStats:
+        """All epochs over one batch of this version; the version is one higher afterwards."""
+        self._check_version(batch)
         acts, options = batch.acts, self.options
         if not acts.any():
             raise ValueError(

@@ -76,8 +76,8 @@ def results_in(folder: Path) -> list[ArenaResult]:
     return [read_result(path) for path in result_files(folder)]
 
 
-def start(made: ArenaConfiguration, competitor: AgentSpec) -> Any:
-    """The world, ready to run, with the competitor in the focal seats, who records itself."""
+def start(made: ArenaConfiguration, competitor: AgentSpec, record: bool = True) -> Any:
+    """The world, ready to run, with the competitor in the focal seats, who records itself if so asked."""
     config = made.config(competitor, f"arena-{made.index:05d}")
 
     def build() -> Any:
@@ -85,7 +85,7 @@ def start(made: ArenaConfiguration, competitor: AgentSpec) -> Any:
         _draw_costs(world, made.seed)
         return world
 
-    return start_world(build, config["world_params"]["agent_types"], made.seed, made.focal)
+    return start_world(build, config["world_params"]["agent_types"], made.seed, made.focal if record else ())
 
 
 def _draw_costs(world: Any, seed: int) -> None:

@@ -32,9 +32,8 @@ class Layer(nn.Module):
 L = TypeVar("L", bound=Layer)
 
 
-def save_layer(layer: Layer, path: str | Path, note: Mapping[str, Any] | None = None) -> Path:
-    """Write a layer; `note` (JSON values) says where the weights come from. Returns the file's path."""
-    where = layer_path(path)
+def layer_bytes(layer: Layer, note: Mapping[str, Any] | None = None) -> bytes:
+    """A layer as the bytes of its file; `note` (JSON values) says where the weights come from."""
     metadata = {
         "format": "echelon-layer",
         "format_version": str(FORMAT_VERSION),
@@ -44,8 +43,14 @@ def save_layer(layer: Layer, path: str | Path, note: Mapping[str, Any] | None = 
         "note": json.dumps(dict(note or {})),
     }
     tensors = {name: t.detach().cpu().contiguous().clone() for name, t in layer.state_dict().items()}
+    return _in_order(to_bytes(tensors, metadata))
+
+
+def save_layer(layer: Layer, path: str | Path, note: Mapping[str, Any] | None = None) -> Path:
+    """Write a layer. Returns the file's path."""
+    where = layer_path(path)
     where.parent.mkdir(parents=True, exist_ok=True)
-    write_atomic(where, _in_order(to_bytes(tensors, metadata)))
+    write_atomic(where, layer_bytes(layer, note))
     asked = Path(path)
     if asked != where and asked.suffix in OLD_SUFFIXES:
         asked.unlink(missing_ok=True)

@@ -96,6 +96,17 @@ class HorizonManagerPPO(Layer, LearntManager):
 
     def forward(self, x_static: Tensor, X_temporal: Tensor, x_role: Tensor, spot: Tensor | None = None) -> GoalOutput:
         """(N, 12), (N, H+1, 10), (N, 2), spot prices in and out (N, 2; read from x_static if not given)."""
+        x = self._read(x_static, X_temporal, x_role)
+        spot = x_static[:, 6:8] * P_MAX if spot is None else spot
+        return GoalOutput(goal_of(self.mean(x), spot), self.log_std(x), self.value(x).squeeze(-1))
+
+    def inner(self, x_static: Tensor, X_temporal: Tensor, x_role: Tensor) -> tuple[Tensor, Tensor]:
+        """The goal before `goal_of`, and the log-deviations for exploring around it.  # (N, 16) each"""
+        x = self._read(x_static, X_temporal, x_role)
+        return self.mean(x), self.log_std(x)
+
+    def _read(self, x_static: Tensor, X_temporal: Tensor, x_role: Tensor) -> Tensor:
+        """What the heads look at.  # (N, hidden)"""
         days = functional.relu(self.conv1(_windows(X_temporal, self.stride)))
         days = functional.relu(self.conv2(_windows(days, self.stride)))  # (N, days, C)
         today, near = x_static, X_temporal[:, : min(4, self.horizon + 1)]
@@ -103,9 +114,7 @@ class HorizonManagerPPO(Layer, LearntManager):
             today, near = _in_days(today, near)
         parts = [days.amax(1), functional.relu(self.static(today)), functional.relu(self.near(near.flatten(1)))]
         x = functional.relu(self.trunk(torch.cat([*parts, functional.relu(self.role(x_role))], -1)))
-        x = functional.relu(self.trunk2(x))
-        spot = x_static[:, 6:8] * P_MAX if spot is None else spot
-        return GoalOutput(_goal(self.mean(x), spot), self.log_std(x), self.value(x).squeeze(-1))
+        return functional.relu(self.trunk2(x))
 
     def predict_goals(
         self,
@@ -132,7 +141,7 @@ _PLAY: MadeOnce[HorizonManagerPPO, PlayManager] = MadeOnce(
 )
 
 
-def _goal(raw: Tensor, spot: Tensor) -> Tensor:
+def goal_of(raw: Tensor, spot: Tensor) -> Tensor:
     """What the mean head says, in pieces and currency.  # (N, 16), (N, 2) -> (N, 16)"""
     quantity, price = raw.view(-1, 4, 2, 2).unbind(-1)  # bucket, side
     ratio = torch.exp(RATIO_STEP * price.clamp(-RATIO_UNITS, RATIO_UNITS))

@@ -102,17 +102,22 @@ class PlayManager(LearntManager):
 
     def goal(self, static: Array, temporal: Array, role: Array, spot: Array) -> Array:
         """The goal of one day, not masked.  # (12,), (H+1, 10), (2,), (2,) -> (16,)"""
+        return goal_of(self.mean(self._read(static, temporal, role)), spot)
+
+    def inner(self, static: Array, temporal: Array, role: Array) -> tuple[Array, Array]:
+        """The goal before `goal_of`, and the log-deviations for exploring around it.  # (16,) each"""
+        x = self._read(static, temporal, role)
+        return self.mean(x), self.log_std(x)
+
+    def _read(self, static: Array, temporal: Array, role: Array) -> Array:
+        """What the heads look at.  # (hidden,)"""
         days = relu(self.conv1(self._windows(temporal)))
         days = relu(self.conv2(self._windows(days)))  # (days, C)
         near = temporal[: self.near_days]
         if self.in_days:
             static, near = self._in_days(static, near)
         parts = [days.max(axis=0), relu(self.static(static)), relu(self.near(near.ravel())), relu(self.role(role))]
-        x = relu(self.trunk2(relu(self.trunk(np.concatenate(parts)))))
-        raw = self.mean(x).reshape(4, 2, 2)  # bucket, side, [Q, P]
-        quantity = np.float32(PIECES) * np.logaddexp(raw[..., 0], np.float32(0.0))
-        price = np.exp(np.float32(RATIO_STEP) * np.minimum(np.maximum(raw[..., 1], -RATIO_UNITS), RATIO_UNITS)) * spot
-        return np.stack([quantity, price], axis=-1).ravel()
+        return relu(self.trunk2(relu(self.trunk(np.concatenate(parts)))))
 
     @staticmethod
     def _in_days(static: Array, near: Array) -> tuple[Array, Array]:
@@ -128,6 +133,13 @@ class PlayManager(LearntManager):
         padded[1:-1] = x
         last = (count - 1) * self.stride + 1
         return np.concatenate([padded[j : j + last : self.stride] for j in range(3)], axis=1)
+
+
+def goal_of(raw: Array, spot: Array) -> Array:
+    """What the mean head says of one day, in pieces and currency.  # (16,), (2,) -> (16,)"""
+    quantity, price = np.moveaxis(raw.reshape(4, 2, 2), -1, 0)  # bucket, side
+    ratio = np.exp(np.float32(RATIO_STEP) * np.minimum(np.maximum(price, -RATIO_UNITS), RATIO_UNITS))
+    return np.stack([np.float32(PIECES) * np.logaddexp(quantity, np.float32(0.0)), ratio * spot], axis=-1).ravel()
 
 
 def spot_of(x_static: Array) -> Array:

@@ -48,8 +48,17 @@ def layer_path(path: str | Path) -> Path:
 
 def load_player(kind: type[P], path: str | Path) -> P:
     """The layer in a file, in numpy, ready to play."""
-    header, arrays = read_layer(path)
-    where, name = layer_path(path), kind.network
+    return _player(kind, *read_layer(path), str(layer_path(path)))
+
+
+def player_of_bytes(kind: type[P], file: bytes) -> P:
+    """The layer whose file has these bytes, in numpy, ready to play."""
+    where = "the layer that was sent"
+    return _player(kind, *_checked(file, where), where)
+
+
+def _player(kind: type[P], header: dict[str, str], arrays: dict[str, Array], where: str) -> P:
+    name = kind.network
     if header["class"] != name:
         raise LayerFileError(f"{where} holds a {header['class']}, not a {name}")
     weights = Weights(arrays)
@@ -69,8 +78,13 @@ def read_layer(path: str | Path) -> tuple[dict[str, str], dict[str, Array]]:
     where = layer_path(path)
     if not where.exists():
         raise FileNotFoundError(f"{where} does not exist; train the layer first, or correct the path")
+    return _checked(where.read_bytes(), str(where))
+
+
+def _checked(file: bytes, where: str) -> tuple[dict[str, str], dict[str, Array]]:
+    """Header and weights of a layer's file, if this Echelon can play with it."""
     try:
-        header, arrays = _safetensors(where.read_bytes())
+        header, arrays = _safetensors(file)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise LayerFileError(f"{where} is not a whole safetensors file: {error}") from error
     if header.get("format") != "echelon-layer":

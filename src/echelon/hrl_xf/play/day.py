@@ -53,8 +53,10 @@ class Thread:
     own: tuple[int, int, int] = (0, 0, 0)
     """the agent's last offer that was sent"""
     last_mine: bool = False
-    told: list[tuple[int, int, int, bool]] = field(default_factory=list)
-    """offers that the cache has not heard of yet"""
+    offers: list[tuple[int, int, int, bool]] = field(default_factory=list)
+    """all offers of the day in their order: quantity, unit price, days ahead, mine"""
+    told: int = 0
+    """how many of them the cache knows"""
     ended: bool = False
 
     @property
@@ -162,14 +164,14 @@ class DayPlay:
         """The partner made an offer; the same one again is no news."""
         thread, seen = self.threads[partner], self._relative(offer)
         if thread.seen != seen or thread.last_mine or not thread.spoken:
-            thread.told.append((*seen, False))
+            thread.offers.append((*seen, False))
         thread.seen, thread.last_mine = seen, False
 
     def said(self, partner: str, offer: Offer) -> None:
         """An offer of the agent has left for the partner."""
         thread = self.threads[partner]
         thread.own, thread.last_mine = self._relative(offer), True
-        thread.told.append((*thread.own, True))
+        thread.offers.append((*thread.own, True))
 
     def signed(self, partner: str, offer: Offer) -> None:
         """A negotiation ended in a deal."""
@@ -286,15 +288,16 @@ class DayPlay:
             learnt = self.layers.l3
             width = learnt.width if isinstance(learnt, LearntExecutor) else 0
             return np.zeros((len(threads), width), np.float32)
-        news = [t for t in threads if t.told]
+        news = [t for t in threads if len(t.offers) > t.told]
         if news:
-            count = [len(t.told) for t in news]
+            fresh = [t.offers[t.told :] for t in news]
+            count = list(map(len, fresh))
             longest = max(count)
-            offers = np.array([t.told + t.told[-1:] * (longest - len(t.told)) for t in news], np.int64)  # (n, L, 4)
+            offers = np.array([new + new[-1:] * (longest - len(new)) for new in fresh], np.int64)  # (n, L, 4)
             tokens = self._tokens(offers.reshape(-1, 4), np.repeat([t.seller for t in news], longest))
             self.cache.tell(np.array([t.row for t in news]), tokens.reshape(offers.shape), np.array(count))
             for thread in news:
-                thread.told.clear()
+                thread.told = len(thread.offers)
         return self.cache.states(np.array([t.row for t in threads]))
 
     def _tokens(self, offers: Ints, seller: Bools) -> Array:  # (n, 4) quantity, unit price, days ahead, mine

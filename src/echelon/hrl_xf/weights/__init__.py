@@ -5,7 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 BUNDLED = Path(__file__).parent
-STEMS: dict[str, tuple[str, ...]] = {"l2": ("l2_bc",), "l3": ("l3_awr", "l3_bc"), "l4": ("l4_distill",)}
+STEMS: dict[str, tuple[str, ...]] = {
+    "l2": ("l2_ppo", "l2_bc"),
+    "l3": ("l3_ppo", "l3_awr", "l3_bc"),
+    "l4": ("l4_ppo", "l4_distill"),
+}
 """What the files of a training run are called, the better one first."""
 CRITIC = "critic"
 """The same for the critic, which no agent needs in play."""

@@ -1,0 +1,143 @@
+"""Options of `echelon hrl online`. Each docstring below an option is its `--help`; imports stay light."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+import tyro
+
+from echelon.hrl_xf.options.compete import Seats
+from echelon.hrl_xf.options.train import default_parallelism
+from echelon.runtime.flags import Flag
+
+Reward = Literal["profit", "noise"]
+LEVELS = ("l2", "l3", "l4")
+
+
+@dataclass(frozen=True)
+class OnlineOptions:
+    """Improve trained layers by playing: PPO in the simulator, first L4 alone, then all layers with small steps.
+
+    `echelon hrl online --init bundled --output-dir training_runs/online --rounds 100`
+
+    Each round plays whole worlds with draws from the layers and then updates them. The same command on the same
+    directory resumes after the last finished round. What wins on the validation worlds stands in the directory as
+    l2_ppo, l3_ppo, l4_ppo: `echelon hrl compete --agent LitaAgentHRL:training_runs/online` plays with it.
+    """
+
+    init: str = "bundled"
+    """a training's folder whose layers to start from; bundled: those of the package; l1: an untrained L3, which plays
+    exactly as L1 does, with the bundled L2 and L4"""
+    output_dir: Path = Path("training_runs/online")
+    """weights, checkpoints, metrics.jsonl and tb/ go here"""
+    rounds: int = 100
+    """rounds in all, those before a resume included"""
+    field: str = "league"
+    """who plays in the other seats: league, champions, or names and groups as in `compete --against`; several with a +
+    take turns from configuration to configuration: league+champions"""
+    configurations: int = 12
+    """world configurations in a round"""
+    group: int = 4
+    """plays of each configuration, with other draws: their mean return is the baseline of each"""
+    seats: Seats = "each-level"
+    """where our policy sits in a training world: one factory, or one on each level"""
+    steps: int | None = 50
+    """days in a training world; None: drawn from 50..200 for each configuration"""
+    past: float = 0.1
+    """share of the rivals' seats that past versions of our own hold"""
+    past_every: int = 10
+    """rounds between past versions that are kept as opponents"""
+    critic_rounds: int = 1
+    """rounds at the start in which only the critic learns"""
+    l4_rounds: int = 5
+    """rounds after them in which L4 learns alone (stage A); then all of --levels learn (stage B)"""
+    levels: str = "l2,l3,l4"
+    """layers that learn in stage B"""
+    critic: Path | None = None
+    """an offline critic (critic.safetensors of `hrl train --l3-awr`) to start from; a new one if not given"""
+    l2_lr: float = 1e-4
+    """learning rate of L2"""
+    l3_lr: float = 2e-4
+    """learning rate of L3"""
+    l4_lr: float = 2e-4
+    """learning rate of L4"""
+    critic_lr: float = 1e-3
+    """learning rate of the critic"""
+    epochs: int = 3
+    """passes over a round's decisions in one update; fewer if --kl-stop is reached"""
+    critic_epochs: int = 4
+    """passes over a round's moments when the critic learns"""
+    minibatch: int = 4096
+    """decisions in a step of the optimiser"""
+    clip: float = 0.2
+    """PPO's bound on the probability ratio"""
+    kl_stop: float = 0.02
+    """no further epoch once the policy has moved this far in a round"""
+    gae_lambda: float = 0.95
+    """trace decay from moment to moment (a dawn, a call): 1 counts what was earned to the end of the game"""
+    entropy: float = 0.002
+    """weight of the entropy bonus of L3"""
+    kl_weight: float = 0.02
+    """how much a decision is charged for being more probable than in the layers it started from, in standard
+    deviations of the advantage per nat; falls linearly to 0 at --rounds"""
+    l2_deviation: float = 0.2
+    """standard deviation of L2's draws at the start, in its inner units (5 pieces; 10 % of the price)"""
+    l4_deviation: float = 0.3
+    """standard deviation of the draws of L4's scores at the start"""
+    reward: Reward = "profit"
+    """noise: a control; random numbers instead of what was earned, from which nothing can be learnt"""
+    validate_every: int = 10
+    """rounds between validations; 0: none"""
+    validation_worlds: int = 16
+    """configurations of each field in a validation; they never occur in training"""
+    validation_fields: str = "league+champions"
+    """fields of the validation"""
+    parallelism: str = dataclasses.field(default_factory=default_parallelism)
+    """serial | loky[:workers or :fraction] | parallel[:workers] | dask[:scheduler address]: where worlds are played;
+    the result is the same"""
+    seed: int = 0
+    """the same seed gives the same training"""
+    world_timeout: float = 600.0
+    """seconds after which a world is given up; the round goes without it"""
+    keep_checkpoints: int = 2
+    """how many of the last checkpoints stay"""
+    quiet: Annotated[Flag, tyro.conf.arg(aliases=["-q"])] = False
+    """say nothing but errors"""
+
+    def __post_init__(self) -> None:
+        for name in ("rounds", "configurations", "group", "epochs", "critic_epochs", "minibatch", "validation_worlds"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"--{name.replace('_', '-')} {getattr(self, name)} must be at least 1")
+        for name in ("critic_rounds", "l4_rounds", "validate_every", "seed", "entropy", "kl_weight"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"--{name.replace('_', '-')} {getattr(self, name)} must not be negative")
+        for name in ("l2_lr", "l3_lr", "l4_lr", "critic_lr", "clip", "kl_stop", "world_timeout"):
+            if not getattr(self, name) > 0:
+                raise ValueError(f"--{name.replace('_', '-')} {getattr(self, name)} must be positive")
+        if not 0 <= self.past <= 1 or not 0 <= self.gae_lambda <= 1:
+            raise ValueError(f"--past {self.past} and --gae-lambda {self.gae_lambda} must lie in 0..1")
+        if self.past_every < 1 or self.keep_checkpoints < 1:
+            raise ValueError("--past-every and --keep-checkpoints must be at least 1")
+        if self.steps is not None and self.steps < 5:
+            raise ValueError(f"--steps {self.steps} is too short: a chain of four levels needs 5 days; use at least 5")
+        unknown = [level for level in self.learning if level not in LEVELS]
+        if unknown or not self.learning:
+            raise ValueError(f"--levels {self.levels} must name some of {', '.join(LEVELS)}")
+
+    @property
+    def learning(self) -> tuple[str, ...]:
+        """The layers that learn in stage B."""
+        return tuple(level.strip() for level in self.levels.split(",") if level.strip())
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """The fields of training."""
+        return tuple(self.field.split("+"))
+
+    @property
+    def worlds(self) -> int:
+        """Worlds in a round."""
+        return self.configurations * self.group
