@@ -97,7 +97,7 @@ def _said(item: tuple[str, Gain]) -> str:
 
 def validation_metrics(found: dict[str, Gain]) -> dict[str, float]:
     """One tag for each figure."""
-    tags = {}
+    tags: dict[str, float] = {}
     for name, g in found.items():
         tags |= {f"Validation/{name}/gain": g.mean, f"Validation/{name}/score": g.score}
         if "/" not in name:

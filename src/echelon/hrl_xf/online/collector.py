@@ -101,7 +101,7 @@ class RoundCollector:
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Continue from a saved state."""
         self.past = [
-            Weights(*(state[f"past.{i}.{name}"].numpy().tobytes() for name in ("l2", "l3", "l4")))
+            Weights(**{name: state[f"past.{i}.{name}"].numpy().tobytes() for name in ("l2", "l3", "l4")})  # type: ignore[arg-type]
             for i in range(int(state["past"]))
         ]
 

@@ -19,10 +19,11 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from echelon.hrl_xf.layers.day_critic import GAME, DayCritic
-from echelon.hrl_xf.layers.l2_manager import ROLES, STATIC
+from echelon.hrl_xf.layers.l2_play import ROLES, STATIC
 from echelon.hrl_xf.online.wishes import MOMENT, Table
 from echelon.hrl_xf.online.worlds import CENTRAL
 from echelon.onpolicy.optimizer import JointAdam
+from echelon.onpolicy.ppo import under
 from echelon.runtime.arrays import Floats
 
 INPUTS = ("x_static", "X_temporal", "x_role", "x_game", "x_moment", "x_central", "potential")
@@ -51,7 +52,8 @@ class MomentCritic(nn.Module):
         day = self.day.scores(x["x_static"], temporal, x["x_role"], x["x_game"])
         parts = [x[name] for name in ("x_static", "x_role", "x_game", "x_moment", "x_central")]
         rest = day + self.out(self.more(torch.cat(parts, -1))).squeeze(-1)
-        return self.with_potential * x["potential"] + self.day.mean + self.day.std * rest
+        value: Tensor = self.with_potential * x["potential"] + self.day.mean + self.day.std * rest
+        return value
 
     @torch.no_grad()
     def values(self, moments: Table) -> Floats:
@@ -89,7 +91,7 @@ class CriticLearner:
         for _ in range(self.epochs if epochs is None else epochs):
             losses = []
             order = torch.randperm(len(goal), generator=self.generator)
-            for at in order.split(self.minibatch):
+            for at in torch.split(order, self.minibatch):
                 self.optimizer.zero_grad()
                 error = (critic({name: t[at] for name, t in tensors.items()}) - goal[at]) / critic.day.std
                 loss = functional.huber_loss(error, torch.zeros_like(error), delta=2.0)
@@ -107,8 +109,6 @@ class CriticLearner:
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Continue from a saved state."""
-        from echelon.onpolicy.ppo import under
-
         self.critic.load_state_dict(under(state, "critic."))
         self.optimizer.load_state_dict(under(state, "optimizer."))
         self.generator.set_state(state["generator"])

@@ -25,7 +25,7 @@ from echelon.runtime.arrays import Bools, Ints
 
 Array = NDArray[np.float32]
 LOG_STD = (math.log(0.03), math.log(1.0))
-"""Deviations of L2's and L4's draws stay between these: a floor keeps exploring, a ceiling keeps the layer's meaning."""
+"""Deviations of the draws of L2 and L4 stay between these: the floor keeps exploring, the ceiling the meaning."""
 
 
 _MIDDLE, _HALF = (LOG_STD[0] + LOG_STD[1]) / 2, (LOG_STD[1] - LOG_STD[0]) / 2

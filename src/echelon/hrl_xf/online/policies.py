@@ -7,12 +7,10 @@ critic is a network of its own (`critic`), so `evaluate` returns the stored ones
 from __future__ import annotations
 
 import math
-from typing import Protocol
 
 import torch
 from torch import Tensor, nn
 
-from echelon.hrl_xf.layers.files import Layer
 from echelon.hrl_xf.layers.l2_manager import HorizonManagerPPO
 from echelon.hrl_xf.layers.l3_executor import TemporalDecisionTransformer
 from echelon.hrl_xf.layers.l3_inputs import L3Inputs, Legal
@@ -25,15 +23,6 @@ from echelon.onpolicy.loss import Evaluation
 LENGTHS = (2, 6, 14, 30)
 """Histories are padded to the next of these, or to the longest: most are short."""
 _HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
-
-
-class LayerPolicy(Protocol):
-    """A policy around one layer."""
-
-    layer: Layer
-
-    def evaluate(self, chunks: Chunks) -> Evaluation:
-        """Score stored decisions."""
 
 
 def _normal(z: Tensor, mean: Tensor, log_std: Tensor, where: Tensor) -> tuple[Tensor, Tensor]:
@@ -58,6 +47,10 @@ class L2Policy(nn.Module):
             with torch.no_grad():
                 layer.log_std.weight.zero_()
                 layer.log_std.bias.fill_(unbounded(math.log(deviation)))
+
+    def typical_deviation(self) -> float:
+        """The deviation that the head's bias alone gives, mean over the 16 numbers."""
+        return float(soft_bounded(self.layer.log_std.bias.detach(), *LOG_STD).exp().mean())
 
     def evaluate(self, chunks: Chunks) -> Evaluation:
         seen, mask = chunks.observation, chunks.mask["goal"][0]
@@ -98,7 +91,7 @@ class L3Policy(nn.Module):
     def evaluate(self, chunks: Chunks) -> Evaluation:
         seen = {name: tensor[0] for name, tensor in chunks.observation.items()}
         legal = Legal(*(seen[f"legal_{name}"] for name in LEGAL))
-        x = L3Inputs(*(seen[name] for name in INPUTS), legal)
+        x = L3Inputs(**{name: seen[name] for name in INPUTS}, legal=legal)
         stored = {name: tensor[0] for name, tensor in chunks.action.items()}
         product = self.layer.policy(self._states(seen["tokens"], seen["heard"]), x)
         log_prob, entropy = product.log_prob(stored), product.entropy(stored)
@@ -127,7 +120,9 @@ class L3Policy(nn.Module):
         return joined.new_zeros(joined.shape).index_copy(0, torch.cat(rows), joined)
 
 
+LayerPolicy = L2Policy | L3Policy | L4Policy
+
 INPUTS = ("context", "l1_op", "base", "seen", "own", "need", "share", "price_range", "alpha")
-"""Columns of `L3Inputs` before its masks, in their order."""
+"""Columns of `L3Inputs` beside its masks."""
 LEGAL = ("accept", "day", "least", "most", "first_q", "first_p", "low_p", "high_p", "money")
 """Columns of `Legal`, in their order."""

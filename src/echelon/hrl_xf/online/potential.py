@@ -3,7 +3,7 @@
 The game's own counting (spec §4), day by day ahead, with stock I, arrivals A, promised sales S and L lines:
 
     made   = min(I + A, L, S)
-    earned = receivables · made / S − payables − production cost · made − penalty · (S − made) − storage · (I + A − made)
+    earned = receivables · made / S − payables − cost · made − penalty · (S − made) − storage · (I + A − made)
     I      = I + max(0, A − made)
 
 Its change at a deal is what the deal itself earns or costs; what the deal makes impossible or possible later is left to

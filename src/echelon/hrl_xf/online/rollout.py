@@ -88,7 +88,8 @@ def _l3_inputs(wishes: Table, seats: Sequence[SeatWishes], horizon: int, mode: M
         "price_range": np.ascontiguousarray(s.issues[:, 4:]),
         "alpha": s.alpha,
     }
-    for name, column in zip(LEGAL, legal_arrays(s, mode, Q_SIZE, P_SIZE), strict=True):
+    legal: tuple[Array, ...] = legal_arrays(s, mode, Q_SIZE, P_SIZE)
+    for name, column in zip(LEGAL, legal, strict=True):
         seen[f"legal_{name}"] = column
     return seen | {"tokens": _histories(seats), "heard": wishes["heard"]}
 

@@ -20,13 +20,13 @@ import torch
 from torch import Tensor
 
 from echelon.hrl_xf.layers.day_critic import load_critic
-from echelon.hrl_xf.layers.files import Layer, layer_bytes, load_layer, save_layer
+from echelon.hrl_xf.layers.files import layer_bytes, load_layer, save_layer
 from echelon.hrl_xf.layers.l2_manager import HorizonManagerPPO
 from echelon.hrl_xf.layers.l3_executor import TemporalDecisionTransformer
 from echelon.hrl_xf.layers.l4_coordinator import GlobalCoordinator
 from echelon.hrl_xf.online.collector import RoundCollector
 from echelon.hrl_xf.online.critic import CriticLearner, CriticStats, MomentCritic
-from echelon.hrl_xf.online.policies import L2Policy, L3Policy, L4Policy
+from echelon.hrl_xf.online.policies import L2Policy, L3Policy, L4Policy, LayerPolicy
 from echelon.hrl_xf.online.worlds import Weights
 from echelon.hrl_xf.options.online import LEVELS, OnlineOptions
 from echelon.hrl_xf.weights import BUNDLED, layer_in
@@ -81,7 +81,9 @@ class OnlineLearner:
         self.options = options
         torch.manual_seed(task_seed(options.seed, "online weights") % 2**32)  # new heads: critic, untrained L3
         l2, l3, l4 = initial_layers(options.init)
-        self.policies = {"l2": L2Policy(l2, options.l2_deviation), "l3": L3Policy(l3), "l4": L4Policy(l4, options.l4_deviation)}  # fmt: skip
+        self.l2, self.l3 = L2Policy(l2, options.l2_deviation), L3Policy(l3)
+        self.l4 = L4Policy(l4, options.l4_deviation)
+        self.policies: dict[str, LayerPolicy] = {"l2": self.l2, "l3": self.l3, "l4": self.l4}
         self.start = {name: copy.deepcopy(policy).requires_grad_(False) for name, policy in self.policies.items()}
         rates = {"l2": options.l2_lr, "l3": options.l3_lr, "l4": options.l4_lr}
         self.levels = LevelLearner(
@@ -119,7 +121,7 @@ class OnlineLearner:
     def weights(self) -> Weights:
         """What workers need to play the current version."""
         l2, l3, l4 = (layer_bytes(self.policies[name].layer) for name in LEVELS)
-        return Weights(l2, l3, l4, float(self.policies["l4"].log_std.detach()))
+        return Weights(l2, l3, l4, float(self.l4.log_std.detach()))
 
     def frozen(self, round_: int) -> frozenset[str]:
         """The levels that learn nothing in this round: stage A is L4 alone, stage B all that are asked for."""
@@ -131,7 +133,8 @@ class OnlineLearner:
 
     def update(self, rollout: Rollout, /) -> RoundStats:
         """Learn from one round: the policies, then the critic."""
-        assert self.collector is not None and self.collector.last is not None
+        assert self.collector is not None
+        assert self.collector.last is not None
         data, round_ = self.collector.last, self.version
         weight = self.options.kl_weight * max(0.0, 1.0 - round_ / self.options.rounds)
         self.levels.frozen = self.frozen(round_)
@@ -144,17 +147,14 @@ class OnlineLearner:
         critic = self.critic.fit(
             data.table, data.moments.target, data.moments.value, FIRST_CRITIC_EPOCHS if new else None
         )
-        deviation = self.policies["l2"].layer.log_std.bias.detach().mean()
-        return RoundStats(
-            stats, clone_kl, critic, float(deviation.exp()), float(self.policies["l4"].log_std.detach().exp())
-        )
+        return RoundStats(stats, clone_kl, critic, self.l2.typical_deviation(), float(self.l4.log_std.detach().exp()))
 
     def _held(self, name: str, batch: RolloutBatch, weight: float) -> tuple[RolloutBatch, float]:
         """The batch with each decision charged for being more probable than at the start; and the mean difference."""
         chunks = cut(batch, batch.reward, batch.reward)
         start = []
         with torch.no_grad():
-            for at in torch.arange(len(chunks)).split(PIECE):
+            for at in torch.split(torch.arange(len(chunks)), PIECE):
                 start.append(self.start[name].evaluate(chunks.select(at)).log_prob[0, :, 0])
         further = batch.log_prob[0, :, 0] - torch.cat(start).numpy()
         reward = batch.reward - (weight * further).astype(np.float32)[None, :, None]
@@ -176,7 +176,7 @@ class OnlineTraining:
 
     def __init__(self, options: OnlineOptions, executor: NamedExecutor) -> None:
         self.options, self.learner = options, OnlineLearner(options)
-        l3 = self.learner.policies["l3"].layer
+        l3 = self.learner.l3.layer
         self.collector = RoundCollector(
             options, executor, self.learner.weights, self.learner.critic.critic, l3.horizon, l3.mode
         )
@@ -189,5 +189,8 @@ class OnlineTraining:
         """Write the three layers as l2_ppo, l3_ppo, l4_ppo."""
         note = {"trained by": "echelon hrl online", "rounds": self.learner.version, "worlds": self.loop.env_steps}
         for name in LEVELS:
-            layer: Layer = self.learner.policies[name].layer
-            save_layer(layer, folder / f"{name}_ppo", note | {"init": self.options.init, "field": self.options.field})
+            save_layer(
+                self.learner.policies[name].layer,
+                folder / f"{name}_ppo",
+                note | {"init": self.options.init, "field": self.options.field},
+            )

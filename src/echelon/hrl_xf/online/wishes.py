@@ -7,6 +7,7 @@ had no effect. *Moments* are the dawn of each day and each call of it, in their 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -251,7 +252,7 @@ def _call_table(calls: list[_Call], moment: Ints) -> Table:
     }
 
 
-def _wish_table(calls: list[_Call], moment_of_call: Ints, rows: list[tuple[int, ...]]) -> Table:
+def _wish_table(calls: list[_Call], moment_of_call: Ints, rows: Sequence[tuple[int, int, int, int]]) -> Table:
     """The wishes that are kept, gathered from their calls."""
     flat = np.array(rows, np.int64).reshape(-1, 4)  # moment, start, heard, thread of the call
     sizes = np.array([len(call.decided.questions) for call in calls], np.int64)

@@ -112,7 +112,7 @@ def play_round_world(task: WorldTask, weights: Weights, past: Sequence[Weights] 
 
 def play_greedily(task: WorldTask, weights: Weights) -> list[PlayedSeat]:
     """Play a world as the agent plays in a tournament."""
-    made, world, agents = _built(task, ())
+    _, world, agents = _built(task, ())
     for agent in agents:
         agent.layers = weights.layers()
     world.run()
