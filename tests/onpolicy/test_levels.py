@@ -210,3 +210,19 @@ def test_both_levels_train_under_one_version_and_all_their_parameters_move(hiera
     assert {learner.version for learner in levels.values()} == {3}
     for n, p in policies.items():
         assert [k for k, v in p.state_dict().items() if torch.equal(v, before[n][k])] == []
+
+
+def test_a_frozen_level_learns_nothing_and_keeps_the_version(hierarchy: Hierarchy) -> None:
+    policies: dict[str, Director | Player] = {"high": hierarchy.director, "low": hierarchy.player}
+    levels = {n: PPOLearner(p, [JointAdam(p.parameters(), 1e-3)], PPOOptions(epochs=1)) for n, p in policies.items()}
+    learner = LevelLearner(levels)
+    learner.frozen = frozenset({"high"})
+    before = {n: {k: v.clone() for k, v in p.state_dict().items()} for n, p in policies.items()}
+    loop = TrainingLoop(hierarchy, learner, 100, 50)
+    assert list(next(iter(loop)).stats) == ["low"]
+    moved = {n for n, p in policies.items() if any(not torch.equal(v, before[n][k]) for k, v in p.state_dict().items())}
+    assert moved == {"low"}
+    assert {level.version for level in levels.values()} == {1}
+    learner.frozen = frozenset({"nobody"})
+    with pytest.raises(ValueError, match=r"frozen names \['nobody'\]"):
+        next(iter(loop))
