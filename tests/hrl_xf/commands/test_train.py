@@ -175,7 +175,9 @@ def test_given_weights_must_be_there_and_of_the_same_kind(options: dict[str, obj
     with pytest.raises(ValueError, match="in_days=True there, False here"):
         run(TrainOptions(**options, init_from=given, phases="l2"))  # type: ignore[arg-type]
     (given / "l2_bc.safetensors").unlink()
-    with pytest.raises(FileNotFoundError, match=r"has no l2_bc.safetensors; .* leave l2 out of --phases"):
+    with pytest.raises(
+        FileNotFoundError, match=r"has no l2_bc.safetensors or l2_ppo.safetensors; .* leave l2 out of --phases"
+    ):
         run(TrainOptions(**options, init_from=given, phases="l2"))  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="is the --output-dir itself"):
         TrainOptions(**options, init_from=tmp_path / "run")  # type: ignore[arg-type]

@@ -109,7 +109,9 @@ def test_a_file_is_read_once_and_again_when_it_changes(run: Path) -> None:
 def test_what_is_not_there_is_named_with_the_cure(tmp_path: Path, run: Path) -> None:
     empty = tmp_path / "empty"
     empty.mkdir()
-    with pytest.raises(FileNotFoundError, match=r"no l3_awr.safetensors or l3_bc.safetensors; .* l3=heuristic"):
+    with pytest.raises(
+        FileNotFoundError, match=r"no l3_ppo.safetensors or l3_awr.safetensors or l3_bc.safetensors; .* l3=heuristic"
+    ):
         choose_layers("heuristic", empty, "heuristic")
     with pytest.raises(FileNotFoundError, match=r"nothing_here.safetensors does not exist"):
         LitaAgentHRL(l2_model_path=str(tmp_path / "nothing_here"))

@@ -252,8 +252,8 @@ def _first(training: Training, kind: type[L], name: str, **options: Any) -> L:
 
 
 def _given(folder: Path, layer: str) -> Path:
-    """The file of a layer in --init-from: cloned weights before those of AWR, which starts from cloned ones."""
-    stems = sorted(STEMS[layer], reverse=True)
+    """The file of a layer in --init-from: cloned weights before those of later stages, which start from cloned ones."""
+    stems = STEMS[layer][::-1]
     found = [path for stem in stems if (path := layer_path(folder / stem)).exists()]
     if not found:
         raise FileNotFoundError(
