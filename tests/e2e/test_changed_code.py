@@ -57,6 +57,29 @@ def test_an_edited_agent_plays_its_worlds_again(tmp_path: Path) -> None:
     assert second["RandomStdAgent"] == first["RandomStdAgent"]
 
 
+def test_a_resumed_collection_says_that_its_code_has_changed(tmp_path: Path) -> None:
+    (tmp_path / "myagent.py").write_text(AGENT)
+    (tmp_path / "helper.py").write_text("GREED = 0\n")
+    collect = [
+        "hrl", "collect", "--configs", "1", "--runs", "1", "--max-top-2025", "0", "--max-top-2024", "0", "--steps", "5",
+        "--add", "myagent:MyAgent", "--foreground", "--no-auto-collect", "--output-dir", "c", "--resumable",
+        "--parallelism", "serial",
+    ]  # fmt: skip
+    assert "today's code" not in said(tmp_path, arena=collect)
+    lost = tmp_path / "c" / "worlds" / "00001.json"
+    before = json.loads(lost.read_text())["code"]
+    lost.unlink()
+    assert "today's code" not in said(tmp_path, arena=collect), "the same code resumes silently"
+    assert json.loads(lost.read_text())["code"] == before
+    lost.unlink()
+    (tmp_path / "helper.py").write_text("GREED = 1\n")
+    assert "2 worlds exist already, and not all were played by today's code (changed: myagent.MyAgent)" in said(
+        tmp_path, arena=collect
+    )
+    after = json.loads(lost.read_text())["code"]
+    assert {name for name in after if after[name] != before[name]} == {"myagent.MyAgent"}
+
+
 @pytest.mark.slow
 def test_in_an_official_tournament_too(tmp_path: Path) -> None:
     arena = [*ARENA, "--official"]

@@ -27,7 +27,6 @@ from echelon.hrl_xf.collect.plan import (
 )
 from echelon.hrl_xf.collect.scores import Ranked, rank
 from echelon.hrl_xf.collect.world import WorldResult, read_result, result_path
-from echelon.hrl_xf.competitors.agent_code import versions
 from echelon.hrl_xf.competitors.specs import AgentSpec, SpecError
 from echelon.hrl_xf.options.compete import CompeteOptions
 
@@ -87,12 +86,6 @@ def plan_of(saved: Mapping[str, Any]) -> TournamentPlan:
         params=tuple(dict(spec.params) for spec in specs),
         min_factories_per_level=FACTORIES_PER_LEVEL,
     )
-
-
-def code_by_world(worlds: Sequence[PlannedWorld], codes: Mapping[str, str]) -> dict[int, dict[str, str]]:
-    """By world: the code of each competitor in it, by label, and the versions of the rest."""
-    rest = {f"version of {name}": number for name, number in versions().items()}
-    return {w.index: {label: codes[label] for label in w.labels if label} | rest for w in worlds}
 
 
 def set_old_apart(

@@ -20,6 +20,7 @@ from negmas.helpers.numeric import truncated_mean
 from negmas.tournaments import evaluate_tournament
 
 from echelon.hrl_xf.collect import history
+from echelon.hrl_xf.collect.code import agents_in
 from echelon.hrl_xf.collect.folder import PACKAGES, WORLDS, FolderError, How, Played, Unit, play_units
 from echelon.hrl_xf.collect.plan import PlannedWorld, TournamentPlan, fingerprint
 from echelon.hrl_xf.collect.scores import rank
@@ -143,13 +144,13 @@ def play_missing(
 ) -> Collected:
     """Play every missing world; agents of the classes in `track` record themselves.
 
-    `code`, by world, is noted, and must be what a worker finds of these `specs`.
+    `code`, by world, is recorded in the results, and must equal what a worker has loaded of these `specs`.
     """
     units = [
         Unit(
             name=unit_name(w),
             stem=f"{w.index:05d}",
-            args=(w, output_dir, track, compress, (code or {}).get(w.index), _in_world(specs, w)),
+            args=(w, output_dir, track, compress, (code or {}).get(w.index), agents_in(w, specs)),
             summary=w.summary(),
             result=result_path(output_dir, w.index),
         )
@@ -162,10 +163,6 @@ def play_missing(
     run = play_units(units, play_and_save, output_dir, how, replay)
     done = [result_path(output_dir, w.index) for w in worlds]
     return Collected([read_result(path) for path in done if path.exists()], len(worlds), run)
-
-
-def _in_world(specs: Sequence[AgentSpec], planned: PlannedWorld) -> tuple[AgentSpec, ...]:
-    return tuple(spec for spec in specs if spec.label in planned.labels)
 
 
 def unit_name(planned: PlannedWorld) -> str:

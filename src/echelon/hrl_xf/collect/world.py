@@ -50,7 +50,7 @@ class WorldResult(msgspec.Struct, frozen=True, kw_only=True):
     log_bytes: int
     tracker_failures: int
     code: dict[str, str] = {}
-    """of an official tournament: digests of the competitors' code by label, and versions of the rest"""
+    """digests of the agents' code by label, and versions of the packages"""
     fallbacks: dict[str, int] = {}
     """by agent id, of our agents: how often a layer failed or there was no answer"""
     scores: list[dict[str, Any]]

@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from echelon.hrl_xf.collect import history
+from echelon.hrl_xf.collect.code import code_by_world, code_of, note_code
 from echelon.hrl_xf.collect.collection import announce, open_plan, play_missing, report, write_tables
 from echelon.hrl_xf.collect.folder import (
     EXIT_SOME_FAILED,
@@ -34,6 +35,7 @@ from echelon.hrl_xf.collect.plan import (
 )
 from echelon.hrl_xf.collect.world import result_path
 from echelon.hrl_xf.competitors import roster
+from echelon.hrl_xf.competitors.specs import parse_agent
 from echelon.hrl_xf.options.collect import CollectOptions
 from echelon.hrl_xf.recording.log_files import LOGS
 from echelon.runtime.execution.executors import n_workers
@@ -59,8 +61,13 @@ def run(options: CollectOptions) -> int:
         worlds, params = plan_worlds(plan)
         open_collection(output_dir, options, plan, worlds, params)
         missing = [w for w in worlds if not result_path(output_dir, w.index).exists()]
+        specs = [parse_agent(name) for name in plan.competitors]
+        note_code(output_dir, code_of(specs), len(worlds) - len(missing))
         announce(plan, worlds, missing, options, output_dir)
-        collected = play_missing(worlds, missing, options, output_dir, tracked_by(options), options.compress)
+        collected = play_missing(
+            worlds, missing, options, output_dir, tracked_by(options), options.compress,
+            code_by_world(missing, specs), specs,
+        )  # fmt: skip
         if collected.results:
             write_tables(output_dir, collected.results, detailed=not options.no_csv)
         if options.negotiations_csv:

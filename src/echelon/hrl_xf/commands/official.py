@@ -9,18 +9,17 @@ import msgspec
 from echelon.hrl_xf.arena.contest import check_agent, competitors_of
 from echelon.hrl_xf.arena.official import (
     KIND,
-    code_by_world,
     deciding,
     plan_of,
     set_old_apart,
     total_scores,
 )
 from echelon.hrl_xf.arena.tables import total_scores_table
+from echelon.hrl_xf.collect.code import code_by_world
 from echelon.hrl_xf.collect.collection import announce, open_plan, play_missing, report, write_tables
 from echelon.hrl_xf.collect.folder import EXIT_SOME_FAILED, check_same, contents, exclusive
 from echelon.hrl_xf.collect.plan import plan_worlds
 from echelon.hrl_xf.collect.world import result_path
-from echelon.hrl_xf.competitors.agent_code import codes_of
 from echelon.hrl_xf.options.compete import CompeteOptions
 from echelon.runtime.execution.executors import n_workers
 from echelon.runtime.files import write_atomic
@@ -41,7 +40,7 @@ def run(options: CompeteOptions) -> int:
     with exclusive(output_dir, KIND):
         worlds, params = plan_worlds(plan)
         open_plan(output_dir, KIND, what, plan, worlds, params)
-        code = code_by_world(worlds, codes_of(competitors))
+        code = code_by_world(worlds, competitors)
         set_old_apart(worlds, code, output_dir, options.keep_old)
         missing = [w for w in worlds if not options.keep_old and not result_path(output_dir, w.index).exists()]
         announce(plan, worlds, missing, options, output_dir)
