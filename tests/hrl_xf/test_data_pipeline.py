@@ -186,7 +186,7 @@ def assert_sound(folder: Path, content: bytes) -> bool:
     deal = data.tables.store.take("thread.deal", data.rows("thread"))
     assert ((deal[:, 0] > 0) | (deal == 0).all(axis=1)).all()
     rows = np.flatnonzero(b.in_range)
-    assert (b.time_mask[rows, b.time_label[rows]] == 0).all()
+    assert b.time_mask[rows, b.time_label[rows]].all()
     assert (b.offer_base[rows, 0] + b.delta_q[rows] <= b.safe[rows, b.time_label[rows]]).all()
     return True
 

@@ -43,7 +43,7 @@ class ToTheLimit(LitaAgentHRL):
         out = book.view()
         if question.offer is not None and book.layer.allows(out, np.array([question.offer]))[0]:
             return Wish(ACCEPT, question.offer)
-        open_days = np.flatnonzero(out.time_mask[0] == 0)
+        open_days = np.flatnonzero(out.open[0])
         if not len(open_days):
             return NOTHING
         self.turn += 1

@@ -135,7 +135,7 @@ def test_l1s_view_of_each_decision_is_l1s_own(case: tuple[AgentLog, TournamentDa
         legal = LAYER.baseline_offers(out).row(0)
         assert same_bits(m.safe[i, :11], out.safe[0, :11])
         assert same_bits(m.B_free[i], out.B_free[0])
-        assert same_bits(m.open[i], out.time_mask[0] == 0)
+        assert same_bits(m.open[i], out.open[0])
         assert m.baseline[i] == pytest.approx(out.baseline[0], rel=1e-7)
         assert m.l1_op[i] == answer.op[0]
         assert (m.plain[i].tolist() == [legal[0], legal[2], legal[1] - day]) if legal else not m.plain[i].any()
@@ -147,7 +147,7 @@ def test_l1s_view_of_each_decision_is_l1s_own(case: tuple[AgentLog, TournamentDa
         bits = m.fits[i]
         bounds = zip(checked, (d.issues.quantity, d.issues.time, d.issues.price), strict=True)
         assert bool(bits & ON_GRID) == all(low <= x <= high for x, (low, high) in bounds)
-        assert bool(bits & SAFE_DAY) == bool(0 <= t - day <= 40 and out.time_mask[0, t - day] == 0)
+        assert bool(bits & SAFE_DAY) == bool(0 <= t - day <= 40 and out.open[0, t - day])
         assert bool(bits & SAFE_QUANTITY) == bool(q <= out.safe[0, min(max(t - day, 0), 40)])
         assert bool(bits & SAFE_MONEY) == bool(d.role == "seller" or q * p <= out.B_free[0])
         assert bool(bits & HAS_BASELINE) == (d.answer == "ACCEPT" or legal is not None)

@@ -62,7 +62,7 @@ def check_legal(world: Played, actions: L3Actions) -> None:
     q, time, p = world.offers[accepts].T
     assert (q <= out.safe[accepts, time - out.step[accepts]]).all()
     assert (out.seller[accepts] | (q * p <= out.B_free[accepts])).all()
-    assert (op[~(out.time_mask == 0).any(axis=1)] == END).all()
+    assert (op[~out.open.any(axis=1)] == END).all()
 
 
 def test_untrained_it_answers_as_L1_in_every_decision_of_a_recorded_world(world: Played) -> None:
@@ -89,7 +89,7 @@ def test_any_weights_play_legally_and_clip_changes_nothing(world: Played, mode: 
 def test_the_heuristic_plays_legally_and_does_more_than_end(world: Played) -> None:
     actions = HeuristicExecutor().act(None, world.situation)
     check_legal(world, actions)
-    assert (actions.op[(world.out.time_mask == 0).any(axis=1)] == REJECT).any()
+    assert (actions.op[world.out.open.any(axis=1)] == REJECT).any()
 
 
 @pytest.mark.parametrize("mode", ["residual", "direct"])

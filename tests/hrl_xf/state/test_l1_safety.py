@@ -18,7 +18,6 @@ from tests.hrl_xf.state.examples import a_day, commitments, days, deals, issues,
 from tests.laws import examples
 
 LAYER = L1SafetyLayer()
-NEG_INF = float("-inf")
 
 
 def look(day: DayState, role: Role = "buyer", signed: list[tuple[Role, Offer]] | None = None) -> L1Output:
@@ -77,7 +76,7 @@ def test_nothing_can_be_sold_before_its_material_arrives() -> None:
     """8 pieces arrive in two days and are shipped that day: unsold they would stay, but L1 counts on no leftover."""
     out = look(a_day(commitments=commitments([0, 0, 8])), "seller")
     assert out.Q_safe_sell[0, :5].tolist() == [0, 0, 8, 0, 0]
-    assert out.time_mask[0, :4].tolist() == [NEG_INF, NEG_INF, 0, NEG_INF]
+    assert out.open[0, :4].tolist() == [False, False, True, False]
     assert out.baseline[0].tolist() == [4, 31.5, 2]
 
 
@@ -86,7 +85,7 @@ def test_nothing_is_bought_or_sold_after_the_end() -> None:
     out = look(a_day(n_steps=13, inventory_input=8), "seller")
     assert out.Q_safe_sell[0].tolist() == [*[8] * 3, *[0] * 38]
     assert out.Q_safe[0].tolist() == [12, 12, 2, *[0] * 38]
-    assert (out.time_mask[0] == 0).tolist() == [True] * 3 + [False] * 38
+    assert out.open[0].tolist() == [True] * 3 + [False] * 38
 
 
 def test_free_money_is_what_is_neither_reserved_nor_owed() -> None:
@@ -114,9 +113,8 @@ def test_a_ledger_of_another_day_is_refused() -> None:
 
 
 def test_the_mask_ends_with_the_games_horizon_or_the_game() -> None:
-    assert (look(a_day()).time_mask[0] == 0).sum() == 11
-    assert (look(a_day(current_step=47)).time_mask[0] == 0).sum() == 3
-    assert look(a_day()).time_mask.dtype == np.float32
+    assert look(a_day()).open[0].sum() == 11
+    assert look(a_day(current_step=47)).open[0].sum() == 3
 
 
 # -- baseline --
@@ -207,8 +205,7 @@ def test_the_baseline_price_is_clipped_into_the_issue() -> None:
 )
 def test_an_all_closed_mask_ends_the_negotiation(changes: dict[str, Any], role: Role) -> None:
     out = look(a_day(**changes), role)
-    assert (out.time_mask == NEG_INF).all()
-    assert not (out.time_mask[0] == 0).any()
+    assert not out.open.any()
     assert np.isfinite(out.baseline).all()
     assert ask(out, (1, 10, 19 if role == "buyer" else 33)) == ("END", None)
     assert ask(out, None) == ("END", None)
@@ -280,7 +277,7 @@ def test_what_clip_returns_is_legal_and_within_every_limit_or_nothing(data: st.D
     bounds = data.draw(issues(day.current_step, day.current_step + last))
     batch = day_batch([day])
     out = LAYER.compute(batch, Ledger.from_deals(batch, [signed]), role, bounds)
-    number = st.floats(-100, 100) | st.sampled_from([float("nan"), float("inf"), NEG_INF])
+    number = st.floats(-100, 100) | st.sampled_from([float("nan"), float("inf"), float("-inf")])
     actions = [data.draw(st.tuples(number, number, number)), tuple(out.baseline[0])]
     buy, sell, money = reference(day, signed)
     for outcome in (*(clip(out, *action) for action in actions), LAYER.answer(out).counter.row(0)):

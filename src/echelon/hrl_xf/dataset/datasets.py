@@ -141,7 +141,7 @@ class MicroDataset(Rows[MicroSample]):
             issues=m.issues,
             B_free=m.B_free,
             safe=m.safe.astype(np.float32),
-            time_mask=np.where(m.open, np.float32(0), np.float32(-np.inf)),
+            time_mask=m.open,
             others=m.others,
             on_table=m.on_table,
             l1_op=m.l1_op,

@@ -34,7 +34,7 @@ class MicroSample:
     goal: Array  # (16,)
     time_label: int
     """days ahead of the offer sent; −1 unless REJECT"""
-    time_mask: Array  # (H+1,)
+    time_mask: Bools  # (H+1,) days that L1 allows
     offer_base: Ints  # (3,) quantity, unit price, days ahead
     op: int
     role: Array  # (2,) buyer, seller
@@ -73,7 +73,7 @@ class MicroBatch:
     issues: Ints  # (N, 6) bounds of quantity, days ahead, price
     B_free: Floats  # (N,)
     safe: Array  # (N, H+1) safe quantity left on this side
-    time_mask: Array  # (N, H+1) 0 or −inf; all −inf where L1 allows nothing
+    time_mask: Bools  # (N, H+1) days that L1 allows
     others: Ints  # (N, 3) other threads of the call on this side with an offer, their quantity, rank by price
     on_table: Bools  # (N,) whether there is an offer to accept: then it is the last token
     l1_op: Ints  # (N,) L1's own answer

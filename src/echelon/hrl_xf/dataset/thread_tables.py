@@ -152,7 +152,7 @@ def _fits(out: L1Output, some: Decided, plain: Ints, has_baseline: Bools) -> Int
     bits = [
         has_baseline | accepts,
         ((offer >= low) & (offer <= high)).all(axis=1),
-        (day == ahead) & (out.time_mask[rows, day] == 0),
+        (day == ahead) & out.open[rows, day],
         q <= out.safe[rows, day],
         out.seller | (q * p <= out.B_free),
         accepts | ~has_baseline | ((np.abs(q - plain[:, 0]) <= DELTA_Q) & (np.abs(p - plain[:, 2]) <= DELTA_P)),

@@ -119,7 +119,7 @@ class Situation:
         return cls(
             goal=goal, open_goal=open_goal, baseline=out.baseline.astype(np.float32), offer_base=offer,
             seller=out.seller, relative_time=relative_time, issues=issues, B_free=out.B_free, safe=out.safe,
-            open=out.time_mask == 0, others=others, on_table=on_table, seen=seen, own=own, last_mine=last_mine,
+            open=out.open, others=others, on_table=on_table, seen=seen, own=own, last_mine=last_mine,
             l1_op=answers.op.astype(np.int64), alpha=alpha, spot=spot,
         )  # fmt: skip
 

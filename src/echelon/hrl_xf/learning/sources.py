@@ -311,6 +311,6 @@ def situation_of(b: MicroBatch, alpha: Array) -> Situation:
     return Situation(
         goal=b.goal, open_goal=b.open_goal, baseline=b.baseline, offer_base=b.offer_base,
         seller=b.role[:, 1] > 0.5, relative_time=b.relative_time, issues=b.issues, B_free=b.B_free,
-        safe=b.safe.astype(np.float64), open=b.time_mask == 0, others=b.others, on_table=b.on_table, seen=seen,
+        safe=b.safe.astype(np.float64), open=b.time_mask, others=b.others, on_table=b.on_table, seen=seen,
         own=own, last_mine=last_mine, l1_op=b.l1_op, alpha=alpha, spot=b.spot,
     )  # fmt: skip

@@ -238,7 +238,7 @@ class DayPlay:
             spoken=np.array([t.spoken for t in threads]),
             baseline=out.baseline,
             safe=out.safe,
-            mask_open=out.time_mask == 0,
+            mask_open=out.open,
             round=np.array([q.round for q in asked], np.float64),
             relative_time=np.array([q.relative_time for q in asked], np.float32).astype(np.float64),
             goal=np.repeat(goal, K, axis=0),

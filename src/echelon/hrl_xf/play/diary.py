@@ -128,7 +128,7 @@ def _limits(play: DayPlay, decided: Decided, *, seller: bool) -> SideLimits | No
         return None
     out = decided.l1.take(rows[:1])
     days = int(decided.situation.issues[rows[0], 3]) + 1
-    safe = np.where(out.time_mask[0] == 0, np.maximum(out.safe[0], 0.0), 0.0)
+    safe = np.where(out.open[0], np.maximum(out.safe[0], 0.0), 0.0)
     pieces = np.floor(safe[: max(0, days)]).astype(np.int64).tolist()
     return SideLimits(safe=pieces, baseline=play.layer.baseline_offers(out).row(0))
 

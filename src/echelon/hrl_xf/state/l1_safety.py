@@ -96,7 +96,7 @@ class L1Output:
     Q_safe: Floats  # (N, H+1)
     Q_safe_sell: Floats  # (N, H+1)
     B_free: Floats  # (N,)
-    time_mask: NDArray[np.float32]  # (N, H+1) 0 where open, else −inf
+    open: Bools  # (N, H+1) days on which a delivery may be agreed: the time mask
     baseline: Floats  # (N, 3) quantity, unit price, days ahead; quantity 0 where nothing can be traded
 
     @cached_property
@@ -133,16 +133,16 @@ def bounds_of(day: DayBatch, role: Roles, issues: Ints | Issues | None = None) -
     return issues
 
 
-def time_mask(day: DayBatch, limits: Limits, role: Roles, issues: Ints) -> NDArray[np.float32]:
-    """0 where the side's safe quantity allows a deal within the game's horizon, else −inf.  # (N, H+1)
+def open_days(day: DayBatch, limits: Limits, role: Roles, issues: Ints) -> Bools:
+    """The time mask: days on which the side's safe quantity allows a deal within the game's horizon.  # (N, H+1)
 
     A side on which the agent does not negotiate (zero bounds) is closed.
     """
     room = np.where(sellers(role, len(day))[:, None], limits.sell_room, limits.buy_room)
     reachable = day.ahead <= day.last[:, None]
     negotiates = issues[:, 1:2] > 0
-    is_open = (room >= limits.min_quantity) & reachable & negotiates
-    return np.where(is_open, np.float32(0), np.float32(-np.inf))
+    found: Bools = (room >= limits.min_quantity) & reachable & negotiates
+    return found
 
 
 def _on_grid(price: Floats, seller: Bools, issues: Ints) -> Floats:
@@ -170,7 +170,7 @@ def compute_l1_baseline(
 
     q is at least the minimum quantity where trading is possible, and 0 where it is not: no day is open, or a buyer
     cannot pay for one piece. `price` in B_free/price is the one that would be paid: p on the issue's grid. `is_open`
-    spares computing `time_mask` again.
+    spares computing `open_days` again.
 
     One day may also be given as its `DayState` or as the dictionary of a log's daily_status; then the result is one
     row.  # (3,)  Without `limits` they are those at dawn, with the usual parameters.
@@ -184,7 +184,7 @@ def compute_l1_baseline(
     n = len(day)
     seller, bounds = sellers(role, n), bounds_of(day, role, issues)
     if is_open is None:
-        is_open = time_mask(day, limits, seller, bounds) == 0
+        is_open = open_days(day, limits, seller, bounds)
     d, rows = is_open.argmax(axis=1), np.arange(n)
     safe = np.where(seller, limits.sell_room[rows, d], limits.buy_room[rows, d])
     price = np.where(seller, SELL_AT * day.spot_price_out, BUY_AT * day.spot_price_in)
@@ -250,7 +250,7 @@ class L1SafetyLayer:
         days = day_batch([day], self.horizon) if isinstance(day, DayState) else day
         limits = self.limits(days, ledger) if limits is None else limits
         seller, bounds = sellers(role, len(days)), bounds_of(days, role, issues)
-        mask = time_mask(days, limits, seller, bounds)
+        is_open = open_days(days, limits, seller, bounds)
         return L1Output(
             seller=seller,
             step=days.current_step.astype(np.int64),
@@ -258,8 +258,8 @@ class L1SafetyLayer:
             Q_safe=limits.Q_safe,
             Q_safe_sell=limits.Q_safe_sell,
             B_free=limits.B_free,
-            time_mask=mask,
-            baseline=self.baseline(days, limits, seller, bounds, mask == 0),
+            open=is_open,
+            baseline=self.baseline(days, limits, seller, bounds, is_open),
         )
 
     def clip(self, out: L1Output, action: Floats) -> Outcomes:
@@ -277,7 +277,7 @@ class L1SafetyLayer:
         safe = out.safe
         k = np.arange(safe.shape[1])
         first, last = (out.issues[:, 2] - out.step)[:, None], (out.issues[:, 3] - out.step)[:, None]
-        is_open = (out.time_mask == 0) & (k >= first) & (k <= last) & (safe >= least[:, None])
+        is_open = out.open & (k >= first) & (k <= last) & (safe >= least[:, None])
         distance = np.where(is_open, np.abs(k - np.rint(ahead)[:, None]), np.inf)
         d = distance.argmin(axis=1)
         p = _on_grid(price, out.seller, out.issues)
@@ -301,7 +301,7 @@ class L1SafetyLayer:
         q, time, price = np.asarray(offers, np.int64).T
         ahead, rows = time - out.step, np.arange(len(q))
         day = np.minimum(np.maximum(ahead, 0), self.horizon)
-        inside: Bools = (ahead == day) & (out.time_mask[rows, day] == 0) & (q >= self.min_quantity)
+        inside: Bools = (ahead == day) & out.open[rows, day] & (q >= self.min_quantity)
         inside &= q <= out.safe[rows, day]
         inside &= out.seller | (q * price <= out.B_free)
         return inside
