@@ -1,4 +1,4 @@
-"""Offline training of the layers, as the guides call it; the phases themselves are in `learning.phases`.
+"""Training of the layers, as the guides call it; the phases themselves are in `learning.phases` and `online`.
 
 `HRLXFTrainer` holds layers and runs phases for scripts. The order is the guides' §1.4: L2 on v2 goals; its predictions
 are the goals L3 sees (`load_tournament_data(goal_backfill="l2")`); L3 by behaviour cloning, then AWR from there, with
@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 from echelon.hrl_xf.dataset.datasets import L4Dataset, MacroDataset, MicroDataset
-from echelon.hrl_xf.layers.files import Layer, save_layer
+from echelon.hrl_xf.layers.files import Layer, load_layer, save_layer
 from echelon.hrl_xf.layers.l2_manager import HorizonManagerPPO
 from echelon.hrl_xf.layers.l3_executor import TemporalDecisionTransformer
 from echelon.hrl_xf.layers.l4_coordinator import GlobalCoordinator
@@ -31,6 +32,8 @@ from echelon.hrl_xf.learning.phases import (
     train_l4_distill,
 )
 from echelon.hrl_xf.learning.task import EpochReport
+from echelon.hrl_xf.online.run import train_online
+from echelon.hrl_xf.options.online import OnlineOptions
 
 __all__ = [
     "HRLXFTrainer",
@@ -97,6 +100,19 @@ class HRLXFTrainer:
         """L4 from its teacher."""
         layer = _needed(self.l4, "L4", "sets of threads")
         return train_l4_distill(layer, _data_set(samples, L4Dataset), self.cfg, val)
+
+    def train_phase2_ppo(self, options: OnlineOptions) -> None:
+        """Improve the layers by playing, as `echelon hrl online` does; afterwards the trainer holds the best by
+        validation. It starts from the trainer's own layers, written to `start` beside the run: `options.init` is not
+        looked at."""
+        layers = {"l2_bc": self.l2, "l3_bc": self.l3, "l4_distill": self.l4}
+        start = options.output_dir.with_name(f"{options.output_dir.name}_start")
+        for stem, layer in layers.items():
+            save_layer(_needed(layer, stem[:2].upper(), "worlds to play"), start / stem)
+        train_online(replace(options, init=str(start)))
+        self.l2 = load_layer(HorizonManagerPPO, options.output_dir / "l2_ppo")
+        self.l3 = load_layer(TemporalDecisionTransformer, options.output_dir / "l3_ppo")
+        self.l4 = load_layer(GlobalCoordinator, options.output_dir / "l4_ppo")
 
     def save_all(self, tag: str) -> list[Path]:
         """Write the layers there are as `<tag>_l2`, `<tag>_l3`, `<tag>_l3_awr`, `<tag>_l4`."""

@@ -1,4 +1,4 @@
-"""A training run on the page: curves of HRL-XF's phases, or of HMASD's rounds with a picture of the skills."""
+"""A training run on the page: curves of HRL-XF's phases or rounds, or of HMASD's rounds with a picture of the skills."""
 
 from __future__ import annotations
 
@@ -48,8 +48,41 @@ HMASD = {
     ),
     "Policy change per update (approximate KL)": ("PPO/Discoverer/approx_kl", "PPO/Coordinator/approx_kl"),
 }  # fmt: skip
+ONLINE = {
+    "Validation: score less that of the start, all fields, with its 95 % interval": (
+        "Validation/all/gain", "Validation/all/gain_low", "Validation/all/gain_high",
+    ),
+    "Validation: score less that of the start, by field": ("Validation/league/gain", "Validation/champions/gain"),
+    "Validation: score less that of the start, league, by level": (
+        "Validation/league/first/gain", "Validation/league/middle/gain", "Validation/league/last/gain",
+    ),
+    "Validation: score less that of the start, champions, by level": (
+        "Validation/champions/first/gain", "Validation/champions/middle/gain", "Validation/champions/last/gain",
+    ),
+    "Score of the draws (other worlds in each round)": (
+        "Online/score", "Online/score/first", "Online/score/middle", "Online/score/last",
+    ),
+    "Policy change per update (approximate KL)": ("PPO/l2/approx_kl", "PPO/l3/approx_kl", "PPO/l4/approx_kl"),
+    "Distance from the start (mean log-ratio of the draws)": ("PPO/l2/clone_kl", "PPO/l3/clone_kl", "PPO/l4/clone_kl"),
+    "Entropy": ("PPO/l2/entropy", "PPO/l3/entropy", "PPO/l4/entropy"),
+    "Share of the targets' variance that the critic explains": ("Critic/explained_variance",),
+    "Share of answers changed by the reservation": ("Online/changed_by_reservation",),
+    "Worlds per minute": ("Throughput/worlds_per_minute",),
+}  # fmt: skip
 SKILLS = {"skills.png": "image/png", "skills.svg": "image/svg+xml"}
-_FACTS = ("agent_name", "phases", "data_dir", "l3_mode", "env", "algorithm", "total_steps", "envs", "seed")
+_FACTS = (
+    "agent_name",
+    "phases",
+    "data_dir",
+    "l3_mode",
+    "init",
+    "field",
+    "env",
+    "algorithm",
+    "total_steps",
+    "envs",
+    "seed",
+)
 
 
 def training(folder: Path) -> dict[str, Any]:
@@ -60,7 +93,8 @@ def training(folder: Path) -> dict[str, Any]:
         parts = [_phase(name, _of_phase(name, metrics)) for name in phases]
         parts[0]["note"] = "Solid lines are validation, dotted ones training; a dot marks the best epoch by validation."
     else:
-        parts = [part for part in (_rounds(metrics), _others(metrics)) if part["plots"]]
+        by = ("worlds", ONLINE) if "Online/score" in metrics else ("joint environment steps", HMASD)
+        parts = [part for part in (_rounds(metrics, *by), _others(metrics, by[1])) if part["plots"]]
     if not parts:
         raise ValueError(f"{folder} contains no curves: its metrics.jsonl has no complete line")
     if any(len(series.steps) > POINTS for series in metrics.values()):
@@ -129,25 +163,25 @@ def _lowest(series: Series) -> list[float] | None:
     return [int(series.steps[at]), float(series.values[at])]
 
 
-def _rounds(metrics: Mapping[str, Series]) -> dict[str, Any]:
-    """HMASD's curves by joint environment steps."""
+def _rounds(metrics: Mapping[str, Series], steps: str, groups: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+    """Curves of a training in rounds, by its steps."""
     plots = []
-    for title, names in HMASD.items():
+    for title, names in groups.items():
         there = [name for name in names if name in metrics]
         if there:
             plots.append(_plot(title, there, metrics))
-    note = "By joint environment steps; docs/metrics.md explains every name."
+    note = f"By {steps}; docs/metrics.md explains every name."
     return {"title": "Training", "line": "", "note": note, "plots": plots}
 
 
-def _others(metrics: Mapping[str, Series]) -> dict[str, Any]:
+def _others(metrics: Mapping[str, Series], groups: Mapping[str, Sequence[str]]) -> dict[str, Any]:
     """Metrics that no other plot shows, grouped by the first part of their names."""
-    shown = {name for names in HMASD.values() for name in names}
-    groups: dict[str, list[str]] = {}
+    shown = {name for names in groups.values() for name in names}
+    rest: dict[str, list[str]] = {}
     for name in metrics:
         if name not in shown:
-            groups.setdefault(name.rpartition("/")[0] or name, []).append(name)
-    plots = [_plot(title, names, metrics) for title, names in sorted(groups.items())]
+            rest.setdefault(name.rpartition("/")[0] or name, []).append(name)
+    plots = [_plot(title, names, metrics) for title, names in sorted(rest.items())]
     return {"title": "All other curves", "line": "", "note": "", "plots": plots, "folded": True}
 
 

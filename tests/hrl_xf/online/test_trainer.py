@@ -9,11 +9,13 @@ import numpy as np
 import pytest
 import torch
 
-from echelon.hrl_xf.commands.online import run, run_options, save
+from echelon.hrl_xf.commands.online import run
 from echelon.hrl_xf.online.collector import round_tasks
-from echelon.hrl_xf.online.trainer import OnlineLearner, OnlineTraining
+from echelon.hrl_xf.online.run import run_options, save
+from echelon.hrl_xf.online.trainer import OnlineLearner, OnlineTraining, initial_layers
 from echelon.hrl_xf.online.validation import gain, validation_tasks
 from echelon.hrl_xf.online.worlds import PlayedSeat
+from echelon.hrl_xf.training import HRLXFTrainer, TrainConfig
 from echelon.runtime.execution.executors import make_executor
 from echelon.runtime.metrics import read_metrics
 from echelon.runtime.rundir import open_run
@@ -121,3 +123,17 @@ def test_options_say_what_is_wrong(tmp_path: Path) -> None:
         options(tmp_path, group=0)
     with pytest.raises(FileNotFoundError, match="--init nowhere is not a folder"):
         OnlineLearner(options(tmp_path, init="nowhere"))
+
+
+def test_the_guides_trainer_plays_from_its_own_layers(tmp_path: Path) -> None:
+    l2, l3, l4 = initial_layers("l1")
+    trainer = HRLXFTrainer(l2, l3, l4, TrainConfig(output_dir=str(tmp_path)))
+    trainer.train_phase2_ppo(options(tmp_path / "online", rounds=1, init="nowhere"))
+    assert trainer.l3 is not None
+    assert trainer.l3 is not l3
+    moved = (
+        trainer.l3.op.bias.detach().abs().max()
+    )  # an untrained L3 begins with 0, and one small round moves it little
+    assert 0 < moved < 0.1
+    with pytest.raises(ValueError, match="without an L3"):
+        HRLXFTrainer(l2, None, l4, TrainConfig(output_dir=str(tmp_path))).train_phase2_ppo(options(tmp_path / "other"))
