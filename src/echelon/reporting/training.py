@@ -1,4 +1,4 @@
-"""A training run on the page: curves of HRL-XF's phases or rounds, or of HMASD's rounds with a picture of the skills."""
+"""A training on the page: curves of HRL-XF's phases or rounds, or of HMASD's rounds with a picture of the skills."""
 
 from __future__ import annotations
 
