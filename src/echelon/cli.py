@@ -103,6 +103,12 @@ COMMANDS = (
         plays_worlds=True,
     ),
     Command(
+        ("hrl", "export"),
+        "write an agent as one zip file that can be sent to the league",
+        "echelon.hrl_xf.options.export:ExportOptions",
+        "echelon.hrl_xf.commands.export:run",
+    ),
+    Command(
         ("hrl", "runs"),
         "list the collections",
         "echelon.hrl_xf.options.collect:RunsOptions",

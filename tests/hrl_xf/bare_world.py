@@ -9,14 +9,38 @@ from __future__ import annotations
 
 import hashlib
 import importlib
+import itertools
 import json
 import random
 import sys
+import time
+from collections import defaultdict
 from typing import Any
 
-import numpy as np
-from scml.std import SCML2024StdWorld, SyncRandomStdAgent  # first: what scml and negmas import is theirs
-from scml.std.agents import GreedyStdAgent
+_ticks = itertools.count(1)
+time.perf_counter = lambda: next(_ticks) * 1e-6  # before negmas takes it: what is read of a clock differs by load
+time.perf_counter_ns = lambda: next(_ticks) * 1000
+
+import numpy as np  # noqa: E402
+from scml.std import SCML2024StdWorld, SyncRandomStdAgent  # noqa: E402
+from scml.std.agents import GreedyStdAgent  # noqa: E402
+
+
+class Ordered(dict[Any, None]):
+    """A set that keeps the order of arrival; sets of the world are in the order of memory addresses."""
+
+    def add(self, item: Any) -> None:
+        self[item] = None
+
+    def remove(self, item: Any) -> None:
+        del self[item]
+
+
+class World(SCML2024StdWorld):  # type: ignore[misc]
+    """scml's world, in the same order in every process."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, defaultdict(Ordered) if name in ("_entities", "unsigned_contracts") else value)
 
 
 def main(agent: str, steps: int, names: list[str]) -> dict[str, Any]:
@@ -32,10 +56,10 @@ def main(agent: str, steps: int, names: list[str]) -> dict[str, Any]:
     kind = getattr(importlib.import_module(module), name)
     random.seed(3)
     np.random.seed(3)
-    made = SCML2024StdWorld.generate(
+    made = World.generate(
         agent_types=[kind, GreedyStdAgent, SyncRandomStdAgent], n_processes=3, n_agents_per_process=4, n_steps=steps
     )
-    world = SCML2024StdWorld(**made, no_logs=True, compact=True)
+    world = World(**made, no_logs=True, compact=True)
     random.seed(4)
     np.random.seed(4)
     world.run()

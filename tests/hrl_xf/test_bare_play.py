@@ -15,7 +15,7 @@ ABSENT = ("torch", "msgspec", "safetensors", "tyro", "loky", "pettingzoo", "file
 """What else the package depends on, less what scml and negmas import themselves."""
 
 
-def bare_world(agent: str, *names: str, steps: int = 6, path: Path = SOURCES) -> dict[str, Any]:
+def bare_world(agent: str, *names: str, steps: int = 4, path: Path = SOURCES) -> dict[str, Any]:
     """What a world played by `bare_world.py` came to, in a process that looks for modules in `path` first."""
     environment = {**os.environ, "PYTHONHASHSEED": "0", "PYTHONPATH": str(path), "OMP_NUM_THREADS": "1"}
     command = [sys.executable, "-P", str(PROGRAM), agent, str(steps), *names]
@@ -30,5 +30,5 @@ def test_a_world_is_the_same_where_only_numpy_scml_and_negmas_are() -> None:
     bare, full = bare_world(agent, *ABSENT), bare_world(agent, *(f"+{name}" for name in ABSENT[:5]))
     assert bare["failures"] == 0, "the learnt layers played"
     assert bare["seats"] > 2
-    assert bare["signed"] > 10
+    assert bare["signed"] > 5
     assert bare == full
