@@ -116,7 +116,7 @@ COMMANDS = (
     ),
     Command(
         ("hmasd", "train"),
-        "train HMASD or MAPPO in synchronous, strictly on-policy rounds",
+        "train HMASD, MAPPO, IPPO or MAT in synchronous, strictly on-policy rounds",
         "echelon.hmasd.options:TrainOptions",
         "echelon.hmasd.commands.train:run",
         defaults="echelon.hmasd.presets:train_defaults",

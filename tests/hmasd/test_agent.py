@@ -49,7 +49,9 @@ def test_a_short_round_is_not_ready() -> None:
     assert not agent.should_sync_update()
 
 
-@pytest.mark.parametrize("config", [SMALL, SKY, small(SKY, state_noise=True), small(algorithm="mappo")])
+@pytest.mark.parametrize(
+    "config", [SMALL, SKY, small(SKY, state_noise=True), small(algorithm="mappo"), small(algorithm="mat")]
+)
 def test_a_loaded_agent_acts_as_the_one_that_was_saved(config: HMASDConfig, tmp_path: Path) -> None:
     agent, collector = make(config)
     agent.update(collector.collect(0, 80))

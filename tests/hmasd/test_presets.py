@@ -98,3 +98,23 @@ def test_defaults_follow_the_arguments() -> None:
 def test_a_wrong_preset_is_one_clear_message() -> None:
     with pytest.raises(ValueError, match=r"no preset 'alice'; use .*Did you mean alice_and_bob\?"):
         preset("alice")
+
+
+def test_other_algorithms_have_the_values_of_their_papers_in_the_worlds_of_the_preset() -> None:
+    tuned = PRESETS["alice_and_bob"].config
+    options = train_defaults(["--env", "alice_and_bob", "--algorithm", "mat"])
+    mat = options.config
+    assert (mat.algorithm, mat.lr, mat.clip, mat.epochs, mat.max_grad_norm) == ("mat", 5e-4, 0.05, 10, 10.0)
+    assert (mat.encoder_layers, mat.decoder_layers, mat.heads, mat.hidden) == (1, 1, 1, 64)
+    assert (mat.kl_stop, mat.discoverer_std_floor) == (None, 1e-5)
+    assert (mat.envs, mat.samples_per_update, mat.total_steps) == (tuned.envs, tuned.samples_per_update, 1_500_000)
+    assert options.eval_episodes == 100
+    spread = train_defaults(["--env=mpe2.simple_spread_v3:parallel_env", "--algorithm=mappo"]).config
+    assert (spread.envs, spread.samples_per_update, spread.lr, spread.epochs) == (128, 3200, 7e-4, 10)
+    assert spread.environment_options() == {"max_cycles": 25}
+
+
+def test_a_preset_by_name_is_what_it_says_whoever_learns() -> None:
+    assert train_defaults(["--preset", "uav2-tuned", "--algorithm", "mappo"]) == preset("uav2-tuned")
+    assert train_defaults(["--env", "alice_and_bob", "--algorithm", "hmasd"]) == preset("alice_and_bob")
+    assert train_defaults(["--env", "alice_and_bob", "--algorithm", "wrong"]) == preset("alice_and_bob")

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from echelon.onpolicy.options import Discount, PPOOptions
 
-Algorithm = Literal["hmasd", "mappo"]
+Algorithm = Literal["hmasd", "mappo", "ippo", "mat"]
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,8 @@ class HMASDConfig:
     env_options: tuple[str, ...] = ()
     """options of the environment, each as name=value"""
     algorithm: Algorithm = "hmasd"
-    """mappo: one level without skills, in the same code, for comparison"""
+    """hmasd, or for comparison in the same code, without skills: mappo (a critic of the state), ippo (a critic of what
+    each agent sees), mat (multi-agent transformer: agents choose one after the other, each seeing the earlier ones)"""
     seed: int = 0
     """root of all random streams"""
     total_steps: int = 4_000_000

@@ -89,13 +89,14 @@ def _named(path: Path, content: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _start(path: Path, content: Mapping[str, Any]) -> TrainOptions:
-    from echelon.hmasd.presets import PRESETS, for_environment, preset
+    from echelon.hmasd.presets import LITERATURE, PRESETS, for_algorithm, for_environment, preset
 
     if "preset" in content and content["preset"] is not None:
         if content["preset"] not in PRESETS:
             raise ValueError(f"{path}: there is no preset {content['preset']!r}; use {', '.join(PRESETS)}")
         return preset(content["preset"])
-    return for_environment(content.get("env", "uav1"))
+    start, algorithm = for_environment(content.get("env", "uav1")), content.get("algorithm", "hmasd")
+    return for_algorithm(start, algorithm) if algorithm in LITERATURE else start
 
 
 def _env_options(path: Path, given: Any) -> tuple[str, ...]:

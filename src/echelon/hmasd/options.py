@@ -18,15 +18,15 @@ WandB = Literal["off", "offline", "online"]
 
 @dataclass(frozen=True)
 class TrainOptions:
-    """Train HMASD (or MAPPO) in synchronous, strictly on-policy rounds.
+    """Train HMASD (or MAPPO, IPPO, MAT) in synchronous, strictly on-policy rounds.
 
     `--env` or `--preset` comes with tuned options; all can be changed. The same command on the same directory goes on
     where it stopped.
     """
 
     preset: str | None = None
-    """tuned: alice_and_bob, overcooked, uav1, uav2, uav2-relay (these three also with -tuned: another view); spread,
-    for MPE's simple_spread; values of the documents: alice_and_bob-paper, overcooked-paper, uav1-as-given,
+    """tuned: alice_and_bob, overcooked, uav1, uav2, uav2-relay (these three also with -tuned: another view); spread
+    and speaker_listener, of MPE; values of the documents: alice_and_bob-paper, overcooked-paper, uav1-as-given,
     uav2-as-given, uav2-relay-as-given; not given: the one of --env, if any"""
     config_file: Annotated[Path | None, tyro.conf.arg(name="config")] = None
     """a TOML or JSON file of options, or the config.json of a run; options given here on the command line come last"""
@@ -135,7 +135,7 @@ class BenchOptions:
     envs: str = "alice_and_bob"
     """environments, separated by commas: a preset's name, simple_spread, or package.module:factory"""
     algorithms: str = "hmasd,mappo"
-    """algorithms, separated by commas"""
+    """algorithms, separated by commas: hmasd with the preset's options; mappo, ippo, mat with those of their papers"""
     seeds: int = 5
     """runs of every algorithm in every environment"""
     first_seed: int = 1

@@ -3,7 +3,8 @@
 `alice_and_bob-paper` and `overcooked-paper` have the values of the paper's tables, `alice_and_bob` and `overcooked`
 those that a search found to work (docs/notebook.md and docs/results/overcooked.md say what matters). `uav1`, `uav2` and
 `uav2-relay` are options under which these worlds are learnt; `…-as-given` is the user's configuration to the letter;
-those that end in `-tuned` are the same worlds, seen another way.
+those that end in `-tuned` are the same worlds, seen another way. With `--env` (not with `--preset`) algorithms without
+skills have the values of their own papers.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, get_args
 
 from echelon.hmasd.config import Algorithm, HMASDConfig
 from echelon.hmasd.config_file import model_options, read_options
@@ -155,6 +157,20 @@ _SPREAD = HMASDConfig(
     max_grad_norm=10.0,
 )
 
+# What the papers of the other algorithms share over their tasks: MAPPO (Yu et al. 2022, tables of common values; IPPO
+# is measured there with the same ones), MAT (Wen et al. 2022: one block, one head, a narrow clip). Tasks keep their
+# worlds, rounds, steps and, but for MAT, recurrence.
+_MAPPO: dict[str, Any] = {
+    "lr": 5e-4, "final_lr": None, "epochs": 10, "minibatches": 1, "clip": 0.2, "gamma": 0.99, "gae_lambda": 0.95,
+    "value_coef": 1.0, "max_grad_norm": 10.0, "kl_stop": None, "lambda_l": 0.01, "hidden": 64,
+    "discoverer_std_floor": 1e-5, "state_noise": False,
+}  # fmt: skip
+_MAT = {**_MAPPO, "clip": 0.05, "encoder_layers": 1, "decoder_layers": 1, "heads": 1, "recurrent": False}
+LITERATURE: dict[Algorithm, dict[str, Any]] = {"mappo": _MAPPO, "ippo": _MAPPO, "mat": _MAT}
+
+# MAPPO's values on MPE: 128 worlds, whole episodes of 25 steps.
+_MPE: dict[str, Any] = {"lr": 7e-4, "envs": 128, "samples_per_update": 3200}
+
 # The user's configuration to the letter: its bonus is always a cost, and larger than the reward.
 _AS_GIVEN = HMASDConfig(lambda_team=0.1, lambda_agent=0.5, relative_intrinsic=False, skill_baseline=False)
 UAVS = ("uav1", "uav2", "uav2-relay")
@@ -171,6 +187,9 @@ PRESETS: dict[str, TrainOptions] = {
         for env, tuned in (("uav1", _UAV_TUNED), ("uav2", _UAV_TUNED), ("uav2-relay", _UAV_RELAY_TUNED))
     },
     "spread": TrainOptions(config=_SPREAD, eval_episodes=32),
+    "speaker_listener": TrainOptions(
+        config=replace(_SPREAD, env="mpe2.simple_speaker_listener_v4:parallel_env"), eval_episodes=32
+    ),
 }
 
 
@@ -192,10 +211,9 @@ def train_defaults(arguments: Sequence[str]) -> TrainOptions:
         return its
     if (name := _value(arguments, "--preset")) is not None:
         return preset(name)
-    env = _value(arguments, "--env")
-    if env is None:
-        return preset("uav1")
-    return for_environment(env)
+    options, algorithm = for_environment(_value(arguments, "--env") or "uav1"), _value(arguments, "--algorithm")
+    named = [known for known in get_args(Algorithm) if known == algorithm]
+    return for_algorithm(options, named[0]) if named else options
 
 
 def for_environment(env: str) -> TrainOptions:
@@ -214,8 +232,11 @@ def _short(env: str) -> str:
 
 
 def for_algorithm(options: TrainOptions, algorithm: Algorithm) -> TrainOptions:
-    """The same environment's options for another algorithm."""
-    return replace(options, config=replace(options.config, algorithm=algorithm))
+    """An environment's options for an algorithm; others than HMASD learn with the values of their own papers."""
+    values = dict(LITERATURE.get(algorithm, {}))
+    if values and options.config.env.startswith("mpe2."):
+        values |= _MPE
+    return replace(options, config=replace(options.config, algorithm=algorithm, **values))
 
 
 def _value(arguments: Sequence[str], flag: str) -> str | None:

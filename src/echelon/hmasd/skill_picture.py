@@ -48,7 +48,7 @@ def place_of(name: str) -> tuple[int, int, float] | None:
 def watch_skills(agent: HMASDAgent, seed: int) -> SkillUse:
     """Play episodes with random skills, then with the coordinator's."""
     if not agent.sizes.skilled:
-        raise ValueError("this agent has no skills to draw (it was trained with --algorithm mappo)")
+        raise ValueError(f"this agent has no skills to draw (it was trained with --algorithm {agent.config.algorithm})")
     config = agent.config
     workers = None if is_built_in(config.env) else 0
     env_seed = task_seed(seed, "skills", "worlds")

@@ -65,7 +65,10 @@ MORTAL = small(env="tests.envs.odd_envs:mortal", env_options=())
 """A third-party environment whose agents die and are born."""
 
 
-@pytest.mark.parametrize("config", [SMALL, small(SKY, minibatches=2), small(algorithm="mappo"), MORTAL])
+OTHERS = [small(MORTAL, algorithm="ippo"), small(MORTAL, algorithm="mat")]
+
+
+@pytest.mark.parametrize("config", [SMALL, small(SKY, minibatches=2), small(algorithm="mappo"), MORTAL, *OTHERS])
 def test_stopped_and_continued_equals_not_stopped(config: Any, tmp_path: Path) -> None:
     run(options(tmp_path / "whole", config=config))
     run(options(tmp_path / "parts", config=replace(config, total_steps=160)))

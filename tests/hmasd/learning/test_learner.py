@@ -22,6 +22,9 @@ pytestmark = pytest.mark.numeric
         SKY,
         small(critic_sees_skills=True),
         small(algorithm="mappo"),
+        small(algorithm="ippo"),
+        small(algorithm="mat"),
+        small(SKY, algorithm="mat"),
         small(SKY, recurrent=False, state_noise=True),
     ],
 )

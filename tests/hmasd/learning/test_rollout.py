@@ -59,9 +59,19 @@ def test_skills_switch_exactly_every_k_steps_and_at_episode_ends(k: int, episode
         age = (age + 60) % episode
 
 
+BASELINES = [
+    *(small(base, algorithm=algorithm) for base in (SMALL, SKY) for algorithm in ("mappo", "ippo", "mat")),
+    small(algorithm="ippo", recurrent=False),
+    small(SKY, algorithm="mat", state_noise=True),
+]
+
+
 @pytest.mark.parametrize(
-    "config", [SMALL, SKY, small(SKY, state_noise=True), small(recurrent=False), small(critic_sees_skills=True)]
-)
+    "config",
+    [
+        SMALL, SKY, small(SKY, state_noise=True), small(recurrent=False), small(critic_sees_skills=True), *BASELINES,
+    ],
+)  # fmt: skip
 def test_before_the_first_update_every_ratio_of_both_levels_is_one(config: HMASDConfig) -> None:
     agent, collector = make(config)
     collector.collect(0, 80)
@@ -117,7 +127,8 @@ def test_low_level_truncation_bootstraps_from_the_true_last_state() -> None:
     assert low.done[:, 0, 0].nonzero()[0].tolist() == [16]
     skills = torch.from_numpy(low.observation["skills"][16])
     memory = agent.networks.discoverer.initial_memory(4)["critic"]
-    true = agent.networks.discoverer.value(torch.from_numpy(low.extra["next_state"][16]), skills, memory)
+    state, seen = (torch.from_numpy(low.extra[name][16]) for name in ("next_state", "next_observation"))
+    true = agent.networks.discoverer.value(state, seen, skills, memory)
     assert_equal_but_for_rounding(low.next_value[16], true)
     assert not np.allclose(low.next_value[16], low.value[17])  # which is of the next episode
     np.testing.assert_allclose(low.next_value[:16], low.value[1:17])
@@ -168,9 +179,11 @@ def test_an_agent_cut_alone_is_bootstrapped_alone(death_ends_return: bool) -> No
     low, high = rollout[DISCOVERER], rollout[COORDINATOR]
     assert not low.terminated.any()
     assert low.done[:4, 0].tolist() == [[0, 0], [0, 0], [0, 1], [0, 0]]
-    state, skills = (torch.from_numpy(x) for x in (low.extra["next_state"][2], low.observation["skills"][2]))
+    state, seen = (torch.from_numpy(low.extra[name][2]) for name in ("next_state", "next_observation"))
+    skills = torch.from_numpy(low.observation["skills"][2])
     memory = agent.networks.discoverer.initial_memory(2)["critic"]
-    np.testing.assert_allclose(low.next_value[2], agent.networks.discoverer.value(state, skills, memory), atol=1e-6)
+    true = agent.networks.discoverer.value(state, seen, skills, memory)
+    np.testing.assert_allclose(low.next_value[2], true, atol=1e-6)
     assert high.done[0, 0].tolist() == [False, False, death_ends_return]
     assert not (high.terminated & high.earning).any()
     agent.learner.update(rollout)

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from echelon.hmasd.networks.discoverer import SkillDiscoverer
 from echelon.hmasd.networks.networks import HMASDNetworks, SkillCoordinator
 from echelon.hmasd.networks.sizes import Sizes
+from echelon.hmasd.networks.transformer import TransformerPolicy
 from echelon.onpolicy.chunks import Chunks
 from tests.rounding import assert_equal_but_for_rounding
 
@@ -115,8 +116,9 @@ def test_sampling_is_by_the_given_numbers_and_has_the_right_frequencies() -> Non
     assert abs(share - expected) < 4 * (expected * (1 - expected) / 4000) ** 0.5
 
 
-def value_of(net: SkillDiscoverer, skills: Tensor) -> Tensor:
-    return net.value(torch.ones(1, 4), skills, net.initial_memory(1)["critic"])[0]
+def value_of(net: SkillDiscoverer | TransformerPolicy, skills: Tensor) -> Tensor:
+    seen = torch.ones(1, SIZES.agents, SIZES.obs)
+    return net.value(torch.ones(1, 4), seen, skills, net.initial_memory(1)["critic"])[0]
 
 
 def test_the_critic_sees_the_team_skill_and_not_the_agents() -> None:
@@ -241,3 +243,55 @@ def test_noise_depends_on_what_an_agent_sees_if_it_may(noise: bool) -> None:
     moved = drawn - without  # the deviation, (worlds, agents, numbers)
     assert torch.allclose(moved, moved[:1, :1].expand_as(moved), atol=1e-6) is not noise
     assert (moved > 0).all()
+
+
+def low_chunks(observation: Tensor, stored: Tensor) -> Chunks:
+    blank = torch.zeros(1, *observation.shape[:2])
+    return Chunks(
+        {"state": torch.zeros(1, len(observation), 4), "observation": observation[None]}, {"action": stored[None]}, {},
+        {}, torch.zeros(1, len(observation), dtype=torch.bool), blank, blank, blank, blank, blank.bool(), blank.bool(),
+    )  # fmt: skip
+
+
+PLAIN = replace(SIZES, team_skills=0, agent_skills=0, recurrent=False)
+
+
+def test_an_independent_critic_values_an_agent_by_what_it_sees_alone() -> None:
+    own, shared = (lively(replace(PLAIN, own_critic=alone)).discoverer for alone in (True, False))
+    state, observation = seen(1)
+    other, elsewhere = observation.clone(), state + 1
+    other[:, 1] += 1
+    for net, changed in ((own, [False, True, False]), (shared, [False, False, False])):
+        memory = net.initial_memory(1)["critic"]
+        before, after = (net.value(state, o, None, memory)[0] for o in (observation, other))
+        assert (before != after).tolist() == changed
+        moved = net.value(elsewhere, observation, None, memory)[0]
+        assert (moved != before).all() == (net is shared)
+    assert len({x.item() for x in own.value(state, observation, None, own.initial_memory(1)["critic"])[0]}) == 3
+
+
+@pytest.mark.parametrize("continuous", [False, True])
+def test_a_transformer_scores_in_one_pass_what_it_chose_in_turns(continuous: bool) -> None:
+    net = lively(replace(PLAIN, transformer=True, continuous=continuous)).discoverer
+    state, observation = seen(64)
+    generator = torch.Generator().manual_seed(2)
+    draws = torch.randn(64, 3, 2, generator=generator) if continuous else torch.rand(64, 3, generator=generator)
+    stored, action, log_prob, value, _ = net.act(state, observation, None, net.initial_memory(64), draws)
+    now = net.evaluate(low_chunks(observation, stored.clone()))
+    assert_equal_but_for_rounding(now.log_prob[0], log_prob)
+    assert_equal_but_for_rounding(now.value[0], value)
+    assert action.shape == stored.shape
+    # an agent sees what the earlier ones chose, never what later ones do
+    altered = stored.clone()
+    altered[:, 1] = altered[:, 1] + 1.0 if continuous else 1 - altered[:, 1]
+    after = net.evaluate(low_chunks(observation, altered)).log_prob[0]
+    assert_equal_but_for_rounding(after[:, 0], log_prob[:, 0])
+    assert (after[:, 2] - log_prob[:, 2]).abs().min() > 1e-6
+
+
+def test_one_agent_alone_is_a_transformer_too() -> None:
+    net = lively(replace(PLAIN, transformer=True, agents=1)).discoverer
+    observation = torch.ones(4, 1, 5)
+    stored, *_ = net.act(torch.zeros(4, 4), observation, None, net.initial_memory(4), None)
+    net.evaluate(low_chunks(observation, stored.clone())).log_prob.sum().backward()  # type: ignore[no-untyped-call]
+    assert all(parameter.grad is not None for name, parameter in net.named_parameters() if "value" not in name)

@@ -146,7 +146,9 @@ class SkillCollector:
     @torch.inference_mode()
     def end_round(self) -> Rollout:
         """The round, once every world has taken its steps."""
-        last = self.networks.discoverer.value(as_tensor(self._seen.state), self._skills_now(), self._memory["critic"])
+        last = self.networks.discoverer.value(
+            as_tensor(self._seen.state), as_tensor(self._seen.observation), self._skills_now(), self._memory["critic"]
+        )
         self.episodes = Episodes.join(self._finished)
         rollout: Rollout = {} if self._high is None else {COORDINATOR: trim(self._high.take())}
         return {**rollout, DISCOVERER: self._low.take(last.numpy())}
@@ -237,7 +239,9 @@ class SkillCollector:
         rows = np.flatnonzero(cut.any(1))
         values = np.full(cut.shape, np.nan, np.float32)
         chosen = None if skills is None else skills[rows]
-        values[rows] = self.networks.discoverer.value(as_tensor(now.final_state[rows]), chosen, memory[rows])
+        values[rows] = self.networks.discoverer.value(
+            as_tensor(now.final_state[rows]), as_tensor(now.final_observation[rows]), chosen, memory[rows]
+        )
         values[~cut] = np.nan
         return values
 

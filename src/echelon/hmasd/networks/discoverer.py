@@ -66,8 +66,9 @@ def _gru(width: int) -> nn.GRU:
 class SkillDiscoverer(nn.Module):
     """pi_l(a^i | o^i, z^i), shared by the agents, and the critic V_l(s, Z).
 
-    With `critic_sees_skills` the critic also sees z^1..z^n and values each agent apart. With `state_noise` the actor
-    has a second half of outputs, added to the logarithm of the noise.
+    Without skills it is MAPPO's actor and critic; with `own_critic`, V(o^i) of each agent alone, IPPO's. With
+    `critic_sees_skills` the critic also sees z^1..z^n and values each agent apart. With `state_noise` the actor has a
+    second half of outputs, added to the logarithm of the noise.
     """
 
     def __init__(self, sizes: Sizes) -> None:
@@ -78,7 +79,8 @@ class SkillDiscoverer(nn.Module):
         self.log_std = nn.Parameter(torch.zeros(sizes.actions)) if sizes.continuous else None
         seen = sizes.team_skills + (sizes.agents * sizes.agent_skills if sizes.critic_sees_skills else 0)
         values = sizes.agents if sizes.critic_sees_skills else 1
-        self.critic = Trunk(sizes.state + seen, sizes.hidden, values, sizes.recurrent)
+        valued = sizes.obs + sizes.ids if sizes.own_critic else sizes.state + seen
+        self.critic = Trunk(valued, sizes.hidden, values, sizes.recurrent)
 
     def evaluate(self, chunks: Chunks) -> Evaluation:
         """Score stored actions in sequence from the stored memories; a unit is an agent."""
@@ -88,10 +90,13 @@ class SkillDiscoverer(nn.Module):
         reset = chunks.reset.repeat_interleave(sizes.agents, 1)
         known = self._actor_inputs(seen["observation"], skills).flatten(1, 2)  # (L, M * n, ...)
         out = self.actor(known, self._memory(chunks, "actor", pieces * sizes.agents), reset)
-        choice = self._choice(out.view(length, pieces, sizes.agents, -1), chunks.mask.get("action"))
-        value = self.critic(
-            self._critic_inputs(seen["state"], skills), self._memory(chunks, "critic", pieces), chunks.reset
-        )
+        choice = choice_of(sizes, out.view(length, pieces, sizes.agents, -1), self.log_std, chunks.mask.get("action"))
+        valued = self._critic_inputs(seen["state"], seen["observation"], skills)
+        if sizes.own_critic:
+            memory = self._memory(chunks, "critic", pieces * sizes.agents)
+            value = self.critic(valued.flatten(1, 2), memory, reset).view(length, pieces, -1)
+        else:
+            value = self.critic(valued, self._memory(chunks, "critic", pieces), chunks.reset)
         log_prob, entropy = choice.log_prob(chunks.action["action"]), choice.entropy()
         return Evaluation(log_prob, entropy, value.expand(-1, -1, sizes.agents))
 
@@ -112,35 +117,33 @@ class SkillDiscoverer(nn.Module):
         worlds, agents = observation.shape[:2]
         known = self._actor_inputs(observation, skills).flatten(0, 1)
         out, actor = self.actor.step(known, memory["actor"].flatten(0, 1))
-        choice = self._choice(out.view(worlds, agents, -1), mask)
-        if draws is None:
-            stored = choice.mode()
-        elif isinstance(choice, MaskedCategorical):
-            stored = invert(choice.probs, draws)
-        else:
-            stored = choice.mean + choice.std * draws
-        value, critic = self.critic.step(self._critic_inputs(state, skills), memory["critic"])
+        choice = choice_of(self.sizes, out.view(worlds, agents, -1), self.log_std, mask)
+        stored = drawn(choice, draws)
+        value, critic = self._value(state, observation, skills, memory["critic"])
         new = {"actor": actor.view(worlds, agents, -1), "critic": critic}
-        return stored, choice.action(stored), choice.log_prob(stored), value.expand(-1, agents), new
+        return stored, choice.action(stored), choice.log_prob(stored), value, new
 
     @torch.inference_mode()
-    def value(self, state: Tensor, skills: Tensor | None, memory: Tensor) -> Tensor:
+    def value(self, state: Tensor, observation: Tensor, skills: Tensor | None, memory: Tensor) -> Tensor:
         """V_l at what would be the next decision, (B, n)."""
-        value, _ = self.critic.step(self._critic_inputs(state, skills), memory)
-        return value.expand(-1, self.sizes.agents)
+        return self._value(state, observation, skills, memory)[0]
 
     def initial_memory(self, worlds: int) -> dict[str, Tensor]:
         """Zeros: the recurrent states at the start of an episode, one for each (world, agent) and one a critic."""
-        width = self.sizes.hidden if self.sizes.recurrent else 0
-        return {"actor": torch.zeros(worlds, self.sizes.agents, width), "critic": torch.zeros(worlds, width)}
+        width, agents = self.sizes.hidden if self.sizes.recurrent else 0, self.sizes.agents
+        critics = (worlds, agents) if self.sizes.own_critic else (worlds,)
+        return {"actor": torch.zeros(worlds, agents, width), "critic": torch.zeros(*critics, width)}
 
-    def _choice(self, out: Tensor, mask: Tensor | None) -> MaskedCategorical | SquashedNormal:
-        if self.log_std is None:
-            return MaskedCategorical(out, mask)
-        if not self.sizes.state_noise:
-            return SquashedNormal(out, self.log_std)
-        mean, noise = out.chunk(2, -1)
-        return SquashedNormal(mean, self.log_std + noise)
+    def _value(
+        self, state: Tensor, observation: Tensor, skills: Tensor | None, memory: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Values (B, n) and the critic's new memory."""
+        valued, agents = self._critic_inputs(state, observation, skills), self.sizes.agents
+        if not self.sizes.own_critic:
+            value, after = self.critic.step(valued, memory)
+            return value.expand(-1, agents), after
+        value, after = self.critic.step(valued.flatten(0, 1), memory.flatten(0, 1))
+        return value.view(-1, agents), after.view(memory.shape)
 
     def _actor_inputs(self, observation: Tensor, skills: Tensor | None) -> Tensor:
         """What each agent sees, its number if it has one, and its own skill, (..., n, ...)."""
@@ -149,7 +152,9 @@ class SkillDiscoverer(nn.Module):
             return known
         return torch.cat([known, one_hot(skills[..., 1:], self.sizes.agent_skills, known.dtype)], -1)
 
-    def _critic_inputs(self, state: Tensor, skills: Tensor | None) -> Tensor:
+    def _critic_inputs(self, state: Tensor, observation: Tensor, skills: Tensor | None) -> Tensor:
+        if self.sizes.own_critic:
+            return self.sizes.with_ids(observation)
         if skills is None:
             return state
         inputs = [state, one_hot(skills[..., 0], self.sizes.team_skills, state.dtype)]
@@ -161,3 +166,24 @@ class SkillDiscoverer(nn.Module):
         if not self.sizes.recurrent:
             return chunks.reset.new_zeros((rows, 0), dtype=torch.float32)
         return chunks.state[name].reshape(rows, -1)
+
+
+def choice_of(
+    sizes: Sizes, out: Tensor, log_std: Tensor | None, mask: Tensor | None
+) -> MaskedCategorical | SquashedNormal:
+    """The distribution over actions that a network's outputs (..., n, actions) stand for."""
+    if log_std is None:
+        return MaskedCategorical(out, mask)
+    if not sizes.state_noise:
+        return SquashedNormal(out, log_std)
+    mean, noise = out.chunk(2, -1)
+    return SquashedNormal(mean, log_std + noise)
+
+
+def drawn(choice: MaskedCategorical | SquashedNormal, draws: Tensor | None) -> Tensor:
+    """What is stored: the greedy choice, or the one that these uniform or normal numbers give."""
+    if draws is None:
+        return choice.mode()
+    if isinstance(choice, MaskedCategorical):
+        return invert(choice.probs, draws)
+    return choice.mean + choice.std * draws

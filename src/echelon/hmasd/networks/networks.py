@@ -19,17 +19,19 @@ from echelon.hmasd.networks.coordinator import SkillCoordinator
 from echelon.hmasd.networks.discoverer import SkillDiscoverer
 from echelon.hmasd.networks.discriminators import IndividualDiscriminator, TeamDiscriminator
 from echelon.hmasd.networks.sizes import Sizes
+from echelon.hmasd.networks.transformer import TransformerPolicy
 
 __all__ = ["HMASDNetworks", "IndividualDiscriminator", "SkillCoordinator", "SkillDiscoverer", "TeamDiscriminator"]
 
 
 class HMASDNetworks(nn.Module):
-    """All networks of one run; without skills only the discoverer, which is then MAPPO's actor and critic."""
+    """All networks of one run; without skills only the low level: MAPPO's or IPPO's actor and critic, or MAT."""
 
     def __init__(self, sizes: Sizes) -> None:
         super().__init__()
         self.sizes = sizes
-        self.discoverer = SkillDiscoverer(sizes)
+        self.discoverer: SkillDiscoverer | TransformerPolicy
+        self.discoverer = TransformerPolicy(sizes) if sizes.transformer else SkillDiscoverer(sizes)
         self.coordinator = SkillCoordinator(sizes) if sizes.skilled else None
         self.team = TeamDiscriminator(sizes) if sizes.skilled else None
         self.individual = IndividualDiscriminator(sizes) if sizes.skilled else None

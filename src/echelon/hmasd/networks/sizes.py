@@ -35,6 +35,10 @@ class Sizes:
     state_noise: bool
     ids: int = 0
     """numbers that tell which agent an observation is of: one for each agent, or none"""
+    own_critic: bool = False
+    """the critic values each agent by what it sees itself: IPPO"""
+    transformer: bool = False
+    """actions are chosen one after the other by a transformer: MAT"""
 
     @property
     def skilled(self) -> bool:
@@ -58,10 +62,12 @@ class Sizes:
             encoder_layers=config.encoder_layers,
             decoder_layers=config.decoder_layers,
             heads=config.heads,
-            recurrent=config.recurrent,
+            recurrent=config.recurrent and config.algorithm != "mat",
             critic_sees_skills=config.critic_sees_skills and skilled,
             state_noise=config.state_noise and continuous,
             ids=spec.num_agents if config.agent_ids else 0,
+            own_critic=config.algorithm == "ippo",
+            transformer=config.algorithm == "mat",
         )
 
     def with_ids(self, observation: Tensor) -> Tensor:
