@@ -80,7 +80,7 @@ def test_what_cannot_be_exported_is_refused(entry: Entry, tmp_path: Path, monkey
     with pytest.raises(ExportError, match="table name files of this machine; put them into the folder of the agent"):
         entry_of(replace(parse_agent("LitaAgentHRL"), params={"table": str(tmp_path / "table.json")}))
     monkeypatch.setattr(package, "MOST_BYTES", 1000)
-    with pytest.raises(ExportError, match=r"at most 1,000 are allowed; the largest file is .*l3_bc\.safetensors"):
+    with pytest.raises(ExportError, match=r"at most 1,000 are allowed; the largest file is .*l3_ppo\.safetensors"):
         entry.zipped()
     with pytest.raises(ValueError, match=r"must be a \.zip file"):
         ExportOptions(output=tmp_path / "submission.tar")

@@ -29,7 +29,7 @@ from echelon.hrl_xf.online.critic import CriticLearner, CriticStats, MomentCriti
 from echelon.hrl_xf.online.policies import L2Policy, L3Policy, L4Policy, LayerPolicy
 from echelon.hrl_xf.online.worlds import Weights
 from echelon.hrl_xf.options.online import LEVELS, OnlineOptions
-from echelon.hrl_xf.weights import BUNDLED, layer_in
+from echelon.hrl_xf.weights import BUNDLED, CLONED, layer_in
 from echelon.onpolicy.batch import Rollout, RolloutBatch
 from echelon.onpolicy.chunks import cut
 from echelon.onpolicy.loop import LevelLearner, TrainingLoop
@@ -58,10 +58,10 @@ class RoundStats:
 
 
 def initial_layers(init: str) -> tuple[HorizonManagerPPO, TemporalDecisionTransformer, GlobalCoordinator]:
-    """The layers to start from; `l1` is an untrained L3 between the bundled others."""
-    folder = BUNDLED if init in ("bundled", "l1") else Path(init)
+    """The layers to start from; `l1` is an untrained L3 between cloned others."""
+    folder = {"bundled": BUNDLED, "cloned": CLONED, "l1": CLONED}.get(init, Path(init))
     if not folder.is_dir():
-        raise FileNotFoundError(f"--init {init} is not a folder; give a training's folder, bundled or l1")
+        raise FileNotFoundError(f"--init {init} is not a folder; give a training's folder, cloned, bundled or l1")
     l3 = (
         TemporalDecisionTransformer()
         if init == "l1"

@@ -21,16 +21,17 @@ LEVELS = ("l2", "l3", "l4")
 class OnlineOptions:
     """Improve trained layers by playing: PPO in the simulator, first L4 alone, then all layers with small steps.
 
-    `echelon hrl online --init bundled --output-dir training_runs/online --rounds 100`
+    `echelon hrl online --init training_runs/first --output-dir training_runs/online --rounds 100`
 
     Each round plays whole worlds with draws from the layers and then updates them. The same command on the same
     directory resumes after the last finished round. What wins on the validation worlds stands in the directory as
     l2_ppo, l3_ppo, l4_ppo: `echelon hrl compete --agent LitaAgentHRL:training_runs/online` plays with it.
     """
 
-    init: str = "bundled"
-    """a training's folder whose layers to start from; bundled: those of the package; l1: an untrained L3, which plays
-    exactly as L1 does, with the bundled L2 and L4"""
+    init: str = "cloned"
+    """a training's folder whose layers to start from; cloned: the clones of an expert that come with the package;
+    bundled: what they have become by playing; l1: an untrained L3, which plays exactly as L1 does, with cloned L2 and
+    L4"""
     output_dir: Path = Path("training_runs/online")
     """weights, checkpoints, metrics.jsonl and tb/ go here"""
     rounds: int = 100

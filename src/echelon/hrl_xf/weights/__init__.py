@@ -5,6 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 BUNDLED = Path(__file__).parent
+"""What the agent plays with: layers improved by playing."""
+CLONED = BUNDLED / "cloned"
+"""The clones of an expert that they started from."""
 STEMS: dict[str, tuple[str, ...]] = {
     "l2": ("l2_ppo", "l2_bc"),
     "l3": ("l3_ppo", "l3_awr", "l3_bc"),
