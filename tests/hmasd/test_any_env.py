@@ -17,7 +17,7 @@ from echelon.cli import main
 from echelon.envs.make import make_vector_env
 from echelon.envs.uav import render as uav_render
 from echelon.hmasd.agent import HMASDAgent
-from echelon.hmasd.beside import BackgroundEvaluation
+from echelon.hmasd.background import BackgroundEvaluation
 from echelon.hmasd.commands import render
 from echelon.hmasd.commands.train import alike, run
 from echelon.hmasd.evaluation import evaluate, random_play
@@ -216,7 +216,7 @@ def test_the_config_of_any_run_is_accepted(tmp_path: Path) -> None:
     [
         ("warp = 3", "there is no option 'warp'; `echelon hmasd train --help` lists the options"),
         ("env_opts = 3", "there is no option 'env_opts'; did you mean env_options?"),
-        ('preset = "uav9"', "there is no preset 'uav9'"),
+        ('preset = "uav9"', "preset 'uav9' is unknown"),
         ("lr = ", "is not TOML"),
         ("env_options = 3", "env_options must be a table"),
         ("k = 0", "k=0 must be at least 1"),

@@ -1,4 +1,4 @@
-"""The agent: acts by itself, and carries the synchronous training cycle.
+"""The agent: acts on its own, and provides the synchronous training cycle.
 
     agent = HMASDAgent.load("runs/x/checkpoints/hmasd_sync_final")
     agent.reset()
@@ -153,7 +153,7 @@ class HMASDAgent(Player):
 
     def _own_loop(self) -> OwnLoop:
         if self._loop is None:
-            raise ValueError("there are no worlds; call start_collection() with what their episodes begin with")
+            raise ValueError("no worlds were given; call start_collection() with their first observations")
         return self._loop
 
     def count_samples(self, samples: int) -> None:
@@ -176,7 +176,7 @@ class HMASDAgent(Player):
         if self._pending is None and self._loop is not None and self._loop.full:
             self.store_round(self._loop.take_round())
         if self._pending is None:
-            raise ValueError("there is no round to learn from; collect one and store_round() it first")
+            raise ValueError("no round is stored; collect one and call store_round() first")
         self.disable_data_collection()
         rollout, samples = self._pending, self.samples_collected_this_round
         logger.info("sync update begins: %d samples collected, policy version %d", samples, self.policy_version)

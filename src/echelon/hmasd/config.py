@@ -39,8 +39,8 @@ class HMASDConfig:
     final_samples_per_update: int | None = None
     """let the round grow (or shrink) linearly with progress to this size; not given: rounds of one size"""
     collectors: int = 1
-    """groups the worlds are divided into; each collects by itself, in the same shapes here or on any number of workers,
-    so that the result is the same to the bit; another number of groups is another run"""
+    """groups the worlds are divided into; each collects on its own, in the same shapes here or on any number of
+    workers, so that the result is the same to the bit; another number of groups is another run"""
 
     k: int = 10
     """steps a choice of skills lasts"""
@@ -65,20 +65,20 @@ class HMASDConfig:
     """add log n_Z and log n_z to the discriminators' terms, so that the bonus of a blind guess is 0; without it every
     step costs, and agents that can die learn to"""
     death_ends_return: bool = False
-    """an agent's return ends with its death; else the team's goes on to count for it, as for the living"""
+    """an agent's return ends with its death; otherwise the team's later rewards count for it as for the living"""
     critic_sees_skills: bool = False
     """the low-level critic sees all agents' skills and has an output for each agent"""
     advantage_std_floor: float = 1e-5
     """least deviation that high-level advantages are divided by; .1 keeps rounds without reward quiet"""
     discoverer_std_floor: float = 1e-5
-    """the same of low-level advantages; 1 lets skills part slowly, while the discriminators know little"""
+    """the same of low-level advantages; 1 lets skills diverge slowly, while the discriminators are still weak"""
 
     state_noise: bool = False
     """the noise of continuous actions depends on what an agent sees; else it is one learnt deviation for each number"""
 
     agent_ids: bool | None = None
-    """the actor and the coordinator see which agent an observation is of; not given: where agents are not told apart by
-    what they see when an episode begins"""
+    """the actor and the coordinator see which agent an observation is of; not given: where agents cannot be
+    distinguished by what they see when an episode begins"""
 
     hidden: int = 64
     """width of all networks"""

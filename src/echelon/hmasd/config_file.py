@@ -68,13 +68,13 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _options(content: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What stands under `options` in a config.json of ours; a file by hand is itself."""
+    """The `options` of a config.json of ours; the whole content of a handwritten file."""
     inner = content.get("options")
     return inner if isinstance(inner, dict) else content
 
 
 def _named(path: Path, content: Mapping[str, Any]) -> dict[str, Any]:
-    """All options by their Python names, the nested ones beside the others; an unknown name is an error."""
+    """All options by their Python names, nested ones flattened; an unknown name is an error."""
     options = _options(content)
     nested = options.get("config", {})
     flat = {**{name: value for name, value in options.items() if name != "config"}, **nested}
@@ -93,7 +93,7 @@ def _start(path: Path, content: Mapping[str, Any]) -> TrainOptions:
 
     if "preset" in content and content["preset"] is not None:
         if content["preset"] not in PRESETS:
-            raise ValueError(f"{path}: there is no preset {content['preset']!r}; use {', '.join(PRESETS)}")
+            raise ValueError(f"{path}: preset {content['preset']!r} is unknown; use {', '.join(PRESETS)}")
         return preset(content["preset"])
     start, algorithm = for_environment(content.get("env", "uav1")), content.get("algorithm", "hmasd")
     return for_algorithm(start, algorithm) if algorithm in LITERATURE else start

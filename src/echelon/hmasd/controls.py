@@ -1,4 +1,4 @@
-"""Does the hierarchy matter? The trained policy with skills that nobody chose, beside the coordinator's.
+"""Does the hierarchy matter? The trained policy with skills that the coordinator did not choose, for comparison.
 
 - *random*: skills drawn evenly, every k steps, as often as the coordinator would choose.
 - *fixed*: one joint choice (Z, z^1..z^n) for all worlds and all steps, the best there is. It is chosen in episodes of
@@ -87,7 +87,8 @@ def best_fixed(
 
 
 def some_choices(agent: HMASDAgent, most: int, seed: int) -> tuple[Array, int]:
-    """Joint choices (C, n + 1), all of them if they are at most `most`, else so many different ones; how many exist."""
+    """Joint choices (C, n + 1), all of them if they are at most `most`, else `most` different ones; and how many
+    exist."""
     if most < 1:
         raise ValueError(f"most={most} must be at least 1: without a choice there is nothing to fix")
     counts = skill_counts(agent)

@@ -1,4 +1,4 @@
-"""Test episodes: own worlds, own random streams, own copy of the weights; training is not touched by a bit."""
+"""Test episodes: own worlds, own random streams, own copy of the weights; training is not affected."""
 
 from __future__ import annotations
 

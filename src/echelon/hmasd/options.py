@@ -20,8 +20,8 @@ WandB = Literal["off", "offline", "online"]
 class TrainOptions:
     """Train HMASD (or MAPPO, IPPO, MAT) in synchronous, strictly on-policy rounds.
 
-    `--env` or `--preset` comes with tuned options; all can be changed. The same command on the same directory goes on
-    where it stopped.
+    `--env` or `--preset` comes with tuned options; all can be changed. The same command on the same directory
+    resumes.
     """
 
     preset: str | None = None
@@ -33,37 +33,37 @@ class TrainOptions:
     output_dir: Path | None = None
     """the run's directory; not given: runs/hmasd/<preset or env>-<algorithm>-seed<seed>"""
     model_path: Path | None = None
-    """a checkpoint to go on from (in a new directory), or to evaluate"""
+    """a checkpoint to continue from (in a new directory), or to evaluate"""
     eval_only: Flag = False
     """evaluate --model-path and stop"""
     eval_every: int = 160_000
-    """evaluate whenever a multiple of so many steps is crossed; 0: never"""
+    """steps between evaluations: one whenever a multiple is crossed; 0: never"""
     eval_episodes: int = 4
     """episodes of one evaluation"""
     eval_greedy: bool = False
     """take the most probable skill and action in evaluations instead of drawing them, as in training"""
     eval_executor: str = "loky:1"
-    """where evaluations run beside training; serial: training waits for them"""
+    """where evaluations run during training; serial: training waits for them"""
     checkpoint_every: int = 160_000
-    """save hmasd_sync_<steps> whenever a multiple of so many steps is crossed; 0: only at the end"""
+    """steps between checkpoints hmasd_sync_<steps>: one whenever a multiple is crossed; 0: only at the end"""
     keep_checkpoints: int | None = None
-    """delete all but the newest so many"""
+    """number of newest checkpoints to keep; not given: all"""
     executor: str = "serial"
     """where rounds are collected: serial, loky:2, dask, dask:tcp://host:8786; needs --collectors of 2 or more"""
     device: str = "cpu"
     """torch device of the updates, such as cuda; collecting stays on the processor"""
     env_workers: int | None = None
-    """processes of a third-party environment; not given: one a core"""
+    """processes of a third-party environment; not given: one per core"""
     tensorboard: Flag = False
-    """start TensorBoard beside the training, also where no terminal is attached; in a terminal it starts by itself"""
+    """start TensorBoard during the training, also without a terminal; in a terminal it is started by default"""
     no_tensorboard: Flag = False
     """do not start it"""
     tensorboard_port: int = 6006
     """its port; the next free one if it is taken"""
     log_level: LogLevel = "INFO"
-    """what to tell on the console and in log.txt"""
+    """level of messages on the console and in log.txt"""
     quiet: Flag = False
-    """say nothing but errors"""
+    """log errors only"""
     wandb: WandB = "off"
     """also log to Weights & Biases (extra echelon[wandb]); offline writes files for `wandb sync`"""
     config: HMASDConfig = field(default_factory=HMASDConfig)
@@ -107,10 +107,10 @@ class EvaluateOptions:
     env_options: tuple[str, ...] = ()
     """options in which the worlds differ from those of the training, each as name=value, such as max_steps=5000"""
     skills: tuple[SkillChoice, ...] = ("coordinator",)
-    """who chooses skills: coordinator; random: nobody, they are drawn evenly every k steps; fixed: one joint choice for
+    """who chooses skills: coordinator; random: drawn evenly every k steps; fixed: one joint choice for
     all worlds and steps, the best of those tried in episodes of their own. Several are shown one below the other"""
     fixed_choices: int = 256
-    """most joint choices that `fixed` tries; if there are more, so many are drawn at random"""
+    """maximum of joint choices that `fixed` tries; if there are more, this many are drawn at random"""
     fixed_episodes: int = 32
     """episodes in which each of them is tried"""
     json_path: Path | None = None
@@ -121,7 +121,7 @@ class EvaluateOptions:
             if self.__dict__[name] < 1:
                 raise ValueError(f"{name}={self.__dict__[name]} must be at least 1")
         if not self.skills:
-            raise ValueError("--skills names nobody; use coordinator, random, fixed, or several of them")
+            raise ValueError("--skills is empty; use coordinator, random, fixed, or several of them")
 
 
 @dataclass(frozen=True)
@@ -162,7 +162,7 @@ class BenchOptions:
     dry_run: Flag = False
     """list the runs and stop"""
     quiet: Flag = False
-    """say nothing but errors"""
+    """log errors only"""
 
     def __post_init__(self) -> None:
         for name in ("seeds", "resamples"):
@@ -191,16 +191,16 @@ class RenderOptions:
     max_steps: int = 200
     """longest film"""
     every: int = 1
-    """one frame for each so many steps"""
+    """steps per frame"""
     fps: int = 10
-    """frames a second"""
+    """frames per second"""
     greedy: bool = False
     """take the most probable skill and action instead of drawing them, as in training"""
     seed: int = 0
     """root of the episode's random streams"""
     env_options: tuple[str, ...] = ()
-    """options in which the world differs from those of the training, each as name=value; render_mode=rgb_array is given
-    to third-party worlds by itself"""
+    """options in which the world differs from those of the training, each as name=value; render_mode=rgb_array is added
+    for third-party worlds"""
 
 
 @dataclass(frozen=True)
@@ -212,9 +212,9 @@ class CurvesOptions:
     output: Annotated[Path, tyro.conf.arg(aliases=["-o"])] = Path("curves.svg")
     """the picture: .svg or .png"""
     metric: str | None = None
-    """draw this one instead of success (or reward a step), discriminators and use of skills"""
+    """draw this one instead of success (or reward per step), discriminators and use of skills"""
     window: int = 1
-    """smooth curves by a trailing mean over so many points"""
+    """points of the trailing mean that smooths curves"""
 
     def __post_init__(self) -> None:
         if not self.runs:

@@ -61,7 +61,7 @@ class Player:
 
         A dict by agent holds what a ParallelEnv gives, of any space, and the answer is what it takes; `action_mask` is
         then a dict of masks (those inside observations are found), `state` what `env.state()` gives. An array (n, F)
-        or (B, n, F) holds what a `VectorEnv` gives, and so does the answer. Skills are chosen anew every k steps since
+        or (B, n, F) holds what a `VectorEnv` gives, and so does the answer. Skills are chosen every k steps since
         `reset()`. The state can be left out where it follows from the observations.
         """
         if isinstance(observations, Mapping):
@@ -186,7 +186,7 @@ class Player:
         """An agent from a checkpoint, or from a run's last one, ready to act; needs neither environment nor trainer."""
         saved = load_checkpoint(find_checkpoint(Path(path)))
         if not isinstance(saved.config, dict) or "spec" not in saved.config or "agent" not in saved.tensors:
-            raise ValueError(f"{os.fspath(path)} is a checkpoint, but not one of HMASD: it holds no agent")
+            raise ValueError(f"{os.fspath(path)} is a checkpoint, but not one of HMASD: it contains no agent")
         agent = cls(HMASDConfig.from_json(saved.config["options"]), spec_from_json(saved.config["spec"]))
         agent.load_weights(saved.tensors["agent"])
         return agent

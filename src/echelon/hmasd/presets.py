@@ -42,8 +42,8 @@ _ALICE_PAPER = HMASDConfig(
     max_grad_norm=10.0,
 )
 
-# Intrinsic rewards so small, and advantages divided by 1 or more, that skills part slowly: the longer agents spread out
-# evenly, the surer they meet the reward before every skill has found a place of its own and nobody looks for others.
+# Small intrinsic rewards, and advantages divided by 1 or more, so that skills diverge slowly: the longer agents spread
+# evenly, the more surely they find the reward before each skill has settled on a place and exploration ends.
 _ALICE = replace(
     _ALICE_PAPER,
     total_steps=1_500_000,
@@ -123,7 +123,7 @@ _UAV = HMASDConfig(
     kl_stop=0.03,
 )
 
-# Each UAV sees what the team would gain if it stood elsewhere.
+# Each UAV sees what the team would gain if it were at another place.
 _UAV_TUNED = replace(
     _UAV,
     env_options=("max_steps=200", "view=outlook"),
@@ -198,7 +198,7 @@ def preset(name: str) -> TrainOptions:
     if name not in PRESETS:
         near = difflib.get_close_matches(name, PRESETS, n=1, cutoff=0.4)
         hint = f" Did you mean {near[0]}?" if near else ""
-        raise ValueError(f"there is no preset {name!r}; use {', '.join(PRESETS)}.{hint}")
+        raise ValueError(f"preset {name!r} is unknown; use {', '.join(PRESETS)}.{hint}")
     return replace(PRESETS[name], preset=name)
 
 

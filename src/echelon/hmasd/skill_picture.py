@@ -23,7 +23,7 @@ from echelon.runtime.seeding import task_seed
 
 WORLDS, STEPS, CELLS = 64, 100, 8
 PLACES = {"alice_and_bob": (1, 0, -1.0), "uav": (0, 1, 0.0)}
-"""Where an agent's observation holds its own place: indices of x and y, and the least value of both (the most is 1)."""
+"""Where an agent's observation has its own position: indices of x and y, and their minimum (the maximum is 1)."""
 ACTIONS: dict[str, Sequence[str]] = {
     "alice_and_bob": ("stay", "up", "down", "left", "right"),
     "overcooked": KITCHEN_ACTIONS,
@@ -113,7 +113,7 @@ def _shares(counts: Array) -> Array:
 
 
 def draw_skills(agent: HMASDAgent, use: SkillUse) -> Figure:
-    """One column a skill of agents: visits above actions; below them the coordinator's choices."""
+    """One column per skill: visits above actions; below them the coordinator's choices."""
     skills, rows = len(use.actions), 2 if use.visits is None else 3
     figure = Figure(figsize=(1.7 * max(skills, 4) + 0.6, 2.1 * rows + 0.6), layout="constrained")
     grid: Any = figure.add_gridspec(rows, skills)

@@ -37,7 +37,7 @@ def gae(
 ) -> tuple[Array, Array]:
     """Return (advantages, value targets), both float64 of the shape of `reward`: (T, ...).
 
-    `terminated`, `done` and `span` may lack trailing axes: (T, B) beside rewards of (T, B, N) holds for all N.
+    `terminated`, `done` and `span` may lack trailing axes: (T, B) with rewards of (T, B, N) holds for all N.
     Where `terminated` is set `next_value` is not looked at, so it may be anything there, NaN included.
     """
     if value.shape != reward.shape or next_value.shape != reward.shape:
@@ -45,12 +45,12 @@ def gae(
             f"reward {reward.shape}, value {value.shape} and next_value {next_value.shape} must have one shape"
         )
     if not 0.0 <= gamma <= 1.0 or not 0.0 <= lam <= 1.0:
-        raise ValueError(f"gamma={gamma} and lambda={lam} must lie in [0, 1]")
+        raise ValueError(f"gamma={gamma} and lambda={lam} must be in [0, 1]")
     ended = _like(terminated, reward, "terminated").astype(bool, copy=False)
     stopped = _like(done, reward, "done").astype(bool, copy=False)
     if (ended & ~stopped).any():
         raise ValueError(
-            "terminated without done: an episode that ended cannot go on; set done wherever terminated is set"
+            "terminated without done: an episode that ended cannot continue; set done wherever terminated is set"
         )
     discount = np.power(gamma, _like(span, reward, "span"), dtype=np.float64)  # (T, ...)
 

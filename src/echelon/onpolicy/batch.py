@@ -7,7 +7,7 @@ Words used throughout the engine:
   autoregressive choice, a thread of a set. A unit's action may have several named parts with one joint log-probability.
 - *span*: the environment steps a decision lasted; levels of one rollout have different clocks.
 - *acts*: the unit was alive and the slot is not padding: its policy learns here.
-- *earns*: the unit's return runs through the slot, whether it acts or not: an agent of a team that died goes on to
+- *earns*: the unit's return runs through the slot, whether it acts or not: an agent of a team that died continues to
   earn what the team earns. Nothing stored where a unit does not earn has any effect.
 - *chunk*: slots that are evaluated in sequence from a stored recurrent state.
 """

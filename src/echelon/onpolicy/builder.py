@@ -1,4 +1,4 @@
-"""Fills a RolloutBatch while worlds run: arrays made once a round, nothing dropped, nothing stored past the end.
+"""Fills a RolloutBatch while worlds run: arrays allocated once per round, nothing dropped, nothing stored past the end.
 
 A decision is opened (what it saw, chose and expected), earns rewards step by step, and is closed. Columns may be at
 different slots, because worlds take decisions at different times; `columns` picks them, by index or by mask. A level
@@ -189,7 +189,7 @@ class RolloutBuilder:
     def take(self, last_value: Array | None = None) -> RolloutBatch:
         """The round as a batch; the builder is empty afterwards and shares no memory with it.
 
-        `last_value` (B,) or (B, U) is the critic's output at the state each column stands in now: the bootstrap of its
+        `last_value` (B,) or (B, U) is the critic's output at each column's current state: the bootstrap of its
         last decision where that was neither terminated nor given a `next_value` of its own.
         """
         if self.version is None:
@@ -209,7 +209,7 @@ class RolloutBuilder:
         return batch
 
     def _fill_next_value(self, valid: Array, last_value: Array | None) -> None:
-        """next_value[t] = value[t + 1] where the same unit goes on; the last decision takes `last_value`."""
+        """next_value[t] = value[t + 1] where the same unit continues; the last decision takes `last_value`."""
         unit = self._unit
         given, earning = unit["next_value"], unit["earns"] & valid[:, :, None]
         follows = np.zeros_like(earning)

@@ -1,4 +1,4 @@
-"""A batch as tensors ready for learning: cut into chunks, converted once an update, padding left out."""
+"""A batch as tensors ready for learning: cut into chunks, converted once per update, padding left out."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Chunks:
 
 
 def cut(batch: RolloutBatch, advantage: Array, target: Array) -> Chunks:
-    """Chunks of a batch with its advantages and value targets (T, B, U); pieces in which nobody acts are left out."""
+    """Chunks of a batch with its advantages and value targets (T, B, U); pieces in which no unit acts are left out."""
     length = min(batch.chunk, batch.slots)
     acts = _pieces(batch.acts, batch.chunk, length)
     used = np.flatnonzero(acts.any((0, 2)))

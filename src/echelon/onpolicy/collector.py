@@ -67,7 +67,7 @@ class Stepped(Seen, Protocol):
 
 
 class Worlds(Protocol):
-    """B worlds stepped together, each starting its next episode by itself."""
+    """B worlds stepped together, each starting its next episode automatically."""
 
     num_envs: int
 
@@ -78,7 +78,7 @@ class Worlds(Protocol):
         """One joint step in every world."""
 
     def state_dict(self) -> dict[str, Array]:
-        """Everything needed to go on bit for bit."""
+        """Everything needed to continue bit for bit."""
 
     def load_state_dict(self, state: Mapping[str, Array], /) -> Seen:
         """Go on; returns what the agents see."""
@@ -109,12 +109,12 @@ class Actor(Protocol):
 
 
 class StepCollector:
-    """One level, one decision a step in every world; a unit is an agent.
+    """One level, one decision per step in every world; a unit is an agent.
 
     The batch holds observations named `observation` (B, n, F) and `state` (B, S), and a mask named `action` if the
-    worlds give one. With the team's reward the return of an agent that dies goes on with its episode; with its own
-    reward it is terminated, alone. An agent that is cut while the others go on is bootstrapped, alone. `version_of`
-    says which version the actor holds, asked before every decision.
+    worlds give one. With the team's reward the return of an agent that dies continues with its episode; with its own
+    reward it is terminated, alone. An agent that is truncated while the others continue is bootstrapped, alone.
+    `version_of` says which version the actor holds, asked before every decision.
     """
 
     def __init__(
@@ -212,9 +212,9 @@ class StepCollector:
 
 
 def departures(seen: Seen, now: Stepped) -> tuple[Array, Array]:
-    """Who died in this step, and who was cut while the episode goes on for others: two masks (B, n).
+    """Who died in this step, and who was truncated while the episode continues for others: two masks (B, n).
 
-    An agent has died if its final observation has no future; one that merely acts no more was cut.
+    An agent has died if its final observation has no future; one that only stops acting was truncated.
     """
     died = seen.alive & ~now.final_alive
     left = seen.alive & now.final_alive & ~now.alive & ~(now.terminated | now.truncated)[:, None]
@@ -248,7 +248,7 @@ def join_rounds(rounds: Sequence[Rollout], version: int) -> Rollout:
 def check_version(rollout: Rollout, version: int, source: str = "the rollout") -> Rollout:
     """The rollout itself, if every level of it was made by `version`."""
     if not rollout:
-        raise ValueError(f"{source} has no level")
+        raise ValueError(f"{source} has no levels")
     foreign = {level: batch.version for level, batch in rollout.items() if batch.version != version}
     if foreign:
         raise VersionError(f"{source} must be of policy version {version}, but has {foreign}; collect it again")

@@ -32,7 +32,7 @@ class Distribution(Protocol):
         """The greedy choice, in the form that is stored."""
 
     def log_prob(self, stored: Tensor) -> Tensor:
-        """Log-probability (density) of the environment's action that `stored` stands for."""
+        """Log-probability (density) of the environment's action that `stored` represents."""
 
     def entropy(self) -> Tensor:
         """Entropy of the environment's action."""
@@ -67,7 +67,7 @@ class MaskedCategorical:
         return self.log_probs.exp()
 
     def sample(self, generator: torch.Generator | None = None) -> Tensor:
-        """By the inverse of the cumulative distribution: one uniform number a row."""
+        """By the inverse of the cumulative distribution: one uniform number per row."""
         probs = self.probs.detach()
         source = probs.device if generator is None else generator.device  # one seed, one draw, on any device
         uniform = torch.rand(probs.shape[:-1], generator=generator, dtype=probs.dtype, device=source).to(probs.device)

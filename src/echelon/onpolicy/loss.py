@@ -12,7 +12,7 @@ from echelon.onpolicy.options import PPOOptions
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What the policy now thinks of stored decisions."""
+    """How the current policy evaluates stored decisions."""
 
     log_prob: Tensor  # (L, M, U)
     entropy: Tensor  # (L, M, U)
@@ -110,7 +110,7 @@ def ppo_loss(
 
 
 def _value_loss(value: Tensor, old_value: Tensor, target: Tensor, acts: Tensor, options: PPOOptions) -> Tensor:
-    """The clipped Huber loss of each value, 0 where nobody acts."""
+    """The clipped Huber loss of each value, 0 where no unit acts."""
     zero = value.new_zeros(())
     loss = _huber(torch.where(acts, value - target, zero), options.huber_delta)
     if options.value_clip is None:

@@ -15,7 +15,7 @@ Array = NDArray[Any]
 def normalize_advantage(advantage: Array, acts: Array, std_floor: float = 1e-5) -> Array:
     """(A - mean) / max(std, std_floor) over the entries that act; 0 elsewhere.
 
-    The floor matters when a batch holds no signal: with all rewards zero the deviation is the critic's noise, and
+    The floor matters when a batch has no signal: with all rewards zero the deviation is the critic's noise, and
     dividing by it would turn noise into full-size steps.
     """
     if advantage.shape != acts.shape:
@@ -30,7 +30,7 @@ def normalize_advantage(advantage: Array, acts: Array, std_floor: float = 1e-5) 
 class ValueNormalizer:
     """Running mean and deviation of returns; a critic predicts (return - mean) / std.
 
-    Exponential averages of x and x^2 with decay beta, one step an update, divided by their total weight 1 - beta^n
+    Exponential averages of x and x^2 with decay beta, one step per update, divided by their total weight 1 - beta^n
     (debiased), so that the first batch counts in full and no prior value of zero lingers:
 
         m <- beta m + (1 - beta) mean(x),   w <- beta w + (1 - beta),   mean = m / w,   var = s / w - mean^2
@@ -38,7 +38,7 @@ class ValueNormalizer:
 
     def __init__(self, beta: float = 0.99999, std_floor: float = 0.1) -> None:
         if not 0.0 <= beta < 1.0:
-            raise ValueError(f"beta={beta} must lie in [0, 1)")
+            raise ValueError(f"beta={beta} must be in [0, 1)")
         if std_floor <= 0.0:
             raise ValueError(f"std_floor={std_floor} must be positive")
         self.beta, self.std_floor = beta, std_floor

@@ -15,7 +15,7 @@ _FUSED = ("cpu", "cuda", "mps")
 
 
 class JointAdam:
-    """Adam whose parameters lie side by side in one array; each keeps its shape as a view of it.
+    """Adam whose parameters are adjacent in one array; each keeps its shape as a view of it.
 
     With many small layers an update of each costs more than the gradient. One array needs one call to clip and one to
     step. Each parameter starts at an aligned address, as one outside an optimiser does, so that a copy of the weights

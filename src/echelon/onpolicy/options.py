@@ -45,7 +45,7 @@ class PPOOptions:
     normalize_value: bool = True
     """The critic predicts returns normalised by their running mean and deviation."""
     value_beta: float = 0.99999
-    """Decay of the running mean and deviation of returns, one step an update."""
+    """Decay of the running mean and deviation of returns, one step per update."""
     value_std_floor: float = 0.1
     """The deviation that returns are divided by is at least this: nearly constant returns are not blown up."""
     unit_reduction: Literal["mean", "sum"] = "mean"
@@ -54,10 +54,10 @@ class PPOOptions:
     """Before the first step every ratio in it must be 1 within this, or the batch is refused; None: no check."""
 
     def __post_init__(self) -> None:
-        """Refuse values under which an update has no meaning."""
+        """Raise for values that make an update meaningless."""
         for name in ("gamma", "gae_lambda", "value_beta"):
             if not 0.0 <= getattr(self, name) <= 1.0:
-                raise ValueError(f"{name}={getattr(self, name)} must lie in [0, 1]")
+                raise ValueError(f"{name}={getattr(self, name)} must be in [0, 1]")
         for name in ("epochs", "minibatches", "accumulate"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}={getattr(self, name)} must be at least 1")

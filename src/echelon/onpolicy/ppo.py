@@ -130,7 +130,7 @@ class PPOLearner:
         return stats
 
     def advantages(self, batch: RolloutBatch) -> tuple[Array, Array]:
-        """Advantages and value targets in units of reward, (T, B, U); 0 where nobody acts."""
+        """Advantages and value targets in units of reward, (T, B, U); 0 where no unit acts."""
         mean, std = (self.normalizer.mean, self.normalizer.std) if self.options.normalize_value else (0.0, 1.0)
         return batch_gae(batch, self.options.gamma, self.options.gae_lambda, mean, std, self.options.discount)
 

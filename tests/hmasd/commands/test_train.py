@@ -84,11 +84,11 @@ def test_stopped_and_continued_equals_not_stopped(config: Any, tmp_path: Path) -
 def test_evaluation_does_not_change_training_by_a_bit(tmp_path: Path) -> None:
     run(options(tmp_path / "without"))
     run(options(tmp_path / "with", eval_every=100))
-    run(options(tmp_path / "beside", eval_every=100, eval_executor="loky:1"))
+    run(options(tmp_path / "background", eval_every=100, eval_executor="loky:1"))
     expected = final(tmp_path / "without")
     assert different(expected, final(tmp_path / "with")) == []
-    assert different(expected, final(tmp_path / "beside")) == []
-    here, beside = (read_metrics(tmp_path / name)["Eval/MeanReward"] for name in ("with", "beside"))
+    assert different(expected, final(tmp_path / "background")) == []
+    here, beside = (read_metrics(tmp_path / name)["Eval/MeanReward"] for name in ("with", "background"))
     # rounds of 80 cross 100, 200, 300 and 400 at 160, 240, 320 and 400 steps
     assert here.steps.tolist() == beside.steps.tolist() == [100, 200, 300, 400]
     np.testing.assert_array_equal(here.values, beside.values)
@@ -201,7 +201,7 @@ def test_the_log_tells_of_every_update(tmp_path: Path) -> None:
     assert re.search(r"progress: 160/160 \(100\.0%\), updates: 2, episodes: 8, \d+ steps/s", text)
     assert "a round has 20 steps" not in text
     run(options(tmp_path / "short", config=small(total_steps=80, k=6)))
-    assert "no multiple of k=6" in (tmp_path / "short" / "log.txt").read_text()
+    assert "not a multiple of k=6" in (tmp_path / "short" / "log.txt").read_text()
 
 
 def test_curves_are_exported_as_csv_and_json(tmp_path: Path) -> None:
@@ -226,7 +226,7 @@ def test_curves_are_exported_as_csv_and_json(tmp_path: Path) -> None:
         ("--env uav9", "unknown environment 'uav9'"),
         ("--env mpe2.simple_sprea_v3:parallel_env", "there is no module mpe2.simple_sprea_v3; did you mean"),
         ("--env uav1 --eval-only", "--eval-only needs --model-path"),
-        ("--preset uav", "there is no preset 'uav'"),
+        ("--preset uav", "preset 'uav' is unknown"),
         ("--env uav1 --env-options max_step=3", "uav1 has no option max_step"),
         ("--env uav1 --model-path nowhere", "nowhere is neither a checkpoint nor a run with one"),
     ],
@@ -257,7 +257,7 @@ def test_a_training_killed_outright_and_started_again_ends_the_same(tmp_path: Pa
     assert victim.wait() == -signal.SIGKILL
     assert not (tmp_path / "killed" / "checkpoints" / "hmasd_sync_final").exists()
     again = subprocess.run(command("killed"), check=True, capture_output=True, text=True)
-    assert "going on from" in again.stdout
+    assert "resuming from" in again.stdout
     assert different(final(tmp_path / "whole"), final(tmp_path / "killed")) == []
     steps = [read_metrics(tmp_path / name)["Sync/PolicyVersion"].steps.tolist() for name in ("whole", "killed")]
     assert steps[0] == steps[1]

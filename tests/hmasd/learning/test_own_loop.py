@@ -106,7 +106,7 @@ def test_what_is_stored_out_of_turn_is_refused() -> None:
         agent.next_actions()
     assert agent.store_transition(0, *step) is True
     assert agent.store_transition(0, *step) is False  # nothing was asked since
-    with pytest.raises(ValueError, match="there is no round to learn from"):
+    with pytest.raises(ValueError, match="no round is stored"):
         agent.sync_update()
     agent.store_transition(0, *env.step(agent.next_actions()[0]))
     assert agent.should_sync_update()

@@ -68,11 +68,11 @@ class Watch:
         """A line now and then while the block runs."""
         over = threading.Event()
 
-        def speak() -> None:
+        def report() -> None:
             while not over.wait(every):
                 self.say()
 
-        thread = threading.Thread(target=speak, name="bench progress", daemon=True)
+        thread = threading.Thread(target=report, name="bench progress", daemon=True)
         thread.start()
         try:
             yield

@@ -139,12 +139,12 @@ def train_all(folder: Path, planned: Sequence[Planned], executor: str, compare: 
 
 
 def train_one(options: TrainOptions) -> None:
-    """One run from where it stands to its end; runs on a worker."""
+    """One run from its last checkpoint to its end; runs on a worker."""
     train.run(options)
 
 
 def record(folder: Path, result: TaskResult[None]) -> None:
-    """Note a failure under failed/, with how to repeat it; a run that is well has no such note."""
+    """Record a failure under failed/, with how to repeat it; remove the record of a run that succeeded."""
     note = folder / "failed" / f"{result.name}.json"
     if result.status == "ok":
         note.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""`echelon hmasd evaluate`: test episodes of a checkpoint, beside its controls, on the console and as JSON."""
+"""`echelon hmasd evaluate`: test episodes of a checkpoint and its controls, on the console and as JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`echelon hmasd export`: a run's curves as CSV (one row a step) or JSON (steps and values of each curve)."""
+"""`echelon hmasd export`: a run's curves as CSV (one row per step) or JSON (steps and values of each curve)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def export_curves(run_dir: Path, target: Path) -> None:
 
 
 def curves(run_dir: Path) -> dict[str, object]:
-    """Every curve as plain lists; JSON has no number for what is not finite, so that is null."""
+    """Every curve as plain lists; null where a value is not finite, which JSON cannot express."""
     return {
         "format_version": 1,
         "curves": {

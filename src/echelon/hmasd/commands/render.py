@@ -50,7 +50,7 @@ def to_film(agent: HMASDAgent, env_options: Sequence[str]) -> None:
     """Let the agent play in worlds with these options, which draw themselves: third-party ones must be asked to."""
     asked = any(option.startswith("render_mode=") for option in (*agent.config.env_options, *env_options))
     if not is_built_in(agent.config.env) and not asked:
-        with suppress(EnvSetupError):  # a factory without that option may draw nevertheless
+        with suppress(EnvSetupError):  # a factory without that option may still be able to draw
             move_to(agent, (*env_options, "render_mode=rgb_array"))
             return
     if env_options:

@@ -14,7 +14,7 @@ import torch
 from echelon.envs.make import is_built_in, make_vector_env
 from echelon.envs.vector import VectorEnv
 from echelon.hmasd.agent import HMASDAgent, find_checkpoint
-from echelon.hmasd.beside import BackgroundEvaluation, Weights
+from echelon.hmasd.background import BackgroundEvaluation, Weights
 from echelon.hmasd.commands.export import export_curves
 from echelon.hmasd.config import HMASDConfig
 from echelon.hmasd.evaluation import evaluate, move_to
@@ -90,7 +90,7 @@ class Run:
         )
 
     def load(self, path: Path) -> None:
-        """Continue from a checkpoint; one of other shapes is refused with what differs."""
+        """Continue from a checkpoint; other shapes are an error that shows the difference."""
         saved = load_checkpoint(path)
         if "agent" not in saved.tensors or "worlds" not in saved.tensors:
             raise ValueError(f"{path} is a checkpoint, but not one of HMASD")
@@ -118,7 +118,7 @@ PROBES = 8
 
 
 def alike(probe: VectorEnv) -> bool:
-    """Whether two agents ever see the same when an episode begins: then nothing else tells them apart."""
+    """Whether two agents can see the same when an episode begins: then nothing else distinguishes them."""
     for seed in range(PROBES):
         seen = probe.reset([seed])
         rows = [seen.observation[0, i, :width].tobytes() for i, width in enumerate(probe.spec.obs_dims)]
@@ -163,7 +163,7 @@ def open_directory(options: TrainOptions) -> RunDir:
 
 
 def train(training: Run, folder: RunDir, options: TrainOptions, metrics: MetricsWriter) -> None:
-    """Rounds until the end; between them nothing is half done, so that is where everything else happens."""
+    """Rounds until the end. Metrics, evaluations and checkpoints happen between rounds, when no work is half done."""
     evaluations = BackgroundEvaluation(options, metrics)
     try:
         catch_up(training, folder, options, evaluations)
@@ -187,7 +187,7 @@ def train(training: Run, folder: RunDir, options: TrainOptions, metrics: Metrics
 
 
 def begin(training: Run, folder: RunDir, options: TrainOptions) -> None:
-    """Where to start: the run's own last checkpoint, or the one given, or nothing."""
+    """Load the run's own last checkpoint, or the one given, if there is any."""
     config = options.config
     slots = config.samples_per_update // config.envs
     if config.skilled and config.k > slots:
@@ -199,14 +199,14 @@ def begin(training: Run, folder: RunDir, options: TrainOptions) -> None:
     elif config.skilled and slots % config.k:
         suits = [k for k in range(2, slots + 1) if slots % k == 0]
         logger.warning(
-            "a round has %d steps of each world, which is no multiple of k=%d: the last segment of a round is short "
+            "a round has %d steps of each world, which is not a multiple of k=%d: the last segment of a round is short "
             "(k of %s would suit)", slots, config.k, ", ".join(map(str, suits)),
         )  # fmt: skip
     own = latest(folder.checkpoints)
     path = own if own is not None else options.model_path and find_checkpoint(options.model_path)
     if path is not None:
         training.load(path)
-        logger.info("going on from %s: %d steps", path, training.loop.env_steps)
+        logger.info("resuming from %s: %d steps", path, training.loop.env_steps)
 
 
 def catch_up(training: Run, folder: RunDir, options: TrainOptions, evaluations: BackgroundEvaluation) -> None:
@@ -226,7 +226,7 @@ def catch_up(training: Run, folder: RunDir, options: TrainOptions, evaluations: 
 
 
 def progress(training: Run, done: Round[UpdateStats], rate: float) -> None:
-    """One line a round."""
+    """One line per round."""
     total = training.loop.total_steps
     logger.info(
         "progress: %d/%d (%.1f%%), updates: %d, episodes: %d, %.0f steps/s",

@@ -22,7 +22,7 @@ from echelon.onpolicy.ppo import under
 class IntrinsicRewards:
     """The low-level reward r^i = lambda_e r + lambda_D log q_D(Z|s') + lambda_d log q_d(z^i|o'^i,Z), and its parts.
 
-    An agent that is gone while its team goes on has the first two terms.
+    An agent that is gone while its team continues has the first two terms.
     """
 
     total: Array  # (T, B, n)
@@ -53,7 +53,7 @@ class SkillData:
 
     @classmethod
     def of(cls, batch: RolloutBatch, device: torch.device | str = "cpu") -> SkillData:
-        """Next states and observations of a round, without steps in which nobody acted."""
+        """Next states and observations of a round, without steps in which no agent acted."""
         acts, skills = batch.acts, batch.observation["skills"]  # (T, B, n), (T, B, n + 1)
         any_acts = acts.any(-1)
         teams = np.broadcast_to(skills[:, :, :1], acts.shape)
@@ -87,7 +87,7 @@ class RewardUnit:
         return max(self._sum / self._weight, LEAST_UNIT) if self._weight else 1.0
 
     def update(self, earned: Array) -> None:
-        """Take in the environment's part of every step of a round."""
+        """Update with the environment's part of every step of a round."""
         self._sum = UNIT_DECAY * self._sum + (1 - UNIT_DECAY) * float(np.abs(earned).mean())
         self._weight = UNIT_DECAY * self._weight + (1 - UNIT_DECAY)
 

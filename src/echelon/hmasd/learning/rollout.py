@@ -6,8 +6,8 @@ a fresh decision, so no segment straddles an update. Recurrent states belong to 
 each episode. Each world draws from a stream of its own: its numbers depend neither on its neighbours nor on where it
 runs.
 
-The reward is the team's, so the return of an agent that dies goes on with its episode, as that of the others; only what
-it does is no longer learnt from. An agent cut while the others go on is bootstrapped alone. With `death_ends_return` an
+The reward is the team's, so the return of an agent that dies continues with its episode, as that of the others; only
+its own decisions end. An agent truncated while the others continue is bootstrapped alone. With `death_ends_return` an
 agent's return ends with its death.
 """
 
@@ -79,7 +79,7 @@ class SkillCollector:
         death_ends_return: bool = False,
     ) -> None:
         if len(seeds) != env.num_envs:
-            raise ValueError(f"{len(seeds)} seeds for {env.num_envs} worlds; give one a world")
+            raise ValueError(f"{len(seeds)} seeds for {env.num_envs} worlds; give one per world")
         self.networks, self.env, self.k, self.version_of, self.on_step = networks, env, k, version_of, on_step
         self.chunk = chunk if networks.sizes.recurrent else 1
         self.death_ends_return = death_ends_return
@@ -275,7 +275,8 @@ class SkillCollector:
     def _over(self, now: VectorStep, at: Array) -> tuple[Array, Array]:
         """Of the skills (C, n + 1) of segments that end: whose agent died, and whose agent was cut alone.
 
-        None of either where the team's return goes on: then the skill of an agent that is gone earns as the others do.
+        None of either where the team's return continues: then the skill of an agent that is gone earns as the others
+        do.
         """
         dead, left = (np.zeros((len(at), self.skills.shape[1]), bool) for _ in range(2))
         if self.death_ends_return:
@@ -297,7 +298,7 @@ class SkillCollector:
         return state | {"reset": torch.from_numpy(self._reset.copy()), "streams": streams}
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Continue in the middle of episodes; where a world could not be brought back, at the start of a new one."""
+        """Continue in the middle of episodes; where a world could not be restored, at the start of a new one."""
         env = {name.removeprefix("env."): t.numpy() for name, t in state.items() if name.startswith("env.")}
         self._begin(self.env.load_state_dict(env))
         self._memory = {name: state[f"memory.{name}"].clone() for name in self._memory}

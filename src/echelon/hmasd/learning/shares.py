@@ -38,7 +38,7 @@ Sent = dict[str, Array]
 
 @dataclass(frozen=True)
 class Share:
-    """What one group collected, and where it stands now."""
+    """What one group collected, and its state afterwards."""
 
     rollout: Rollout
     episodes: Episodes
@@ -108,7 +108,7 @@ class LocalShares:
 
 
 class RemoteShares:
-    """Every group as one task a round on an executor."""
+    """Every group as one task per round on an executor."""
 
     def __init__(
         self,

@@ -27,7 +27,7 @@ class Residual(nn.Sequential):
 
 
 def mlp(width: int) -> Residual:
-    """Two layers of one width beside what they are given, as in every block."""
+    """A residual block of two layers of one width."""
     return Residual(
         orthogonal(nn.Linear(width, width), HIDDEN_GAIN), nn.GELU(), orthogonal(nn.Linear(width, width), OUTPUT_GAIN)
     )
@@ -86,7 +86,7 @@ class DecoderBlock(nn.Module):
         self.norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(3))
 
     def forward(self, x: Tensor, encoded: Tensor) -> Tensor:
-        """The first t choices beside their encoded tokens, both (M, t, W)."""
+        """`x`: the first t choices, `encoded`: their encoded tokens, both (M, t, W)."""
         stream = self.norms[0](self.own(x, x))
         seen = self.norms[1](self.cross(encoded, stream))
         out: Tensor = self.norms[2](self.mlp(seen))

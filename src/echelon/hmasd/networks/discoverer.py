@@ -17,7 +17,7 @@ class Trunk(nn.Module):
     """Numbers -> MLP -> GRU -> MLP -> outputs; without `recurrent` the GRU is a plain layer.
 
     The last layer starts small: an untrained critic that has opinions drives all skills to the places it happens to
-    like, long before the discriminators can tell skills apart.
+    like, long before the discriminators can distinguish skills.
     """
 
     def __init__(self, inputs: int, width: int, outputs: int, recurrent: bool) -> None:
@@ -129,7 +129,7 @@ class SkillDiscoverer(nn.Module):
         return self._value(state, observation, skills, memory)[0]
 
     def initial_memory(self, worlds: int) -> dict[str, Tensor]:
-        """Zeros: the recurrent states at the start of an episode, one for each (world, agent) and one a critic."""
+        """Zeros: the recurrent states at the start of an episode, one for each (world, agent) and one for each critic."""
         width, agents = self.sizes.hidden if self.sizes.recurrent else 0, self.sizes.agents
         critics = (worlds, agents) if self.sizes.own_critic else (worlds,)
         return {"actor": torch.zeros(worlds, agents, width), "critic": torch.zeros(*critics, width)}

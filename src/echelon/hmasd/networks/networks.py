@@ -6,8 +6,8 @@
 - `TeamDiscriminator` and `IndividualDiscriminator` guess skills from what they led to.
 
 Skills are stored as one array of n + 1 integers: Z, z^1, ..., z^n. B is worlds, M any batch, n agents, H the width.
-Sampling takes random numbers as an argument: `uniform` in [0, 1) or `noise` ~ N(0, 1), one row a world, so that what a
-world does depends on its own stream only. None is the greedy choice.
+Sampling takes random numbers as an argument: `uniform` in [0, 1) or `noise` ~ N(0, 1), one row per world, so that what
+a world does depends on its own stream only. None is the greedy choice.
 """
 
 from __future__ import annotations

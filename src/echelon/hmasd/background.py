@@ -1,4 +1,5 @@
-"""Evaluations beside a training: own process, own worlds, copies of the weights; training never waits for them."""
+"""Evaluations in the background of a training: own process, own worlds, copies of the weights; training never waits
+for them."""
 
 from __future__ import annotations
 
