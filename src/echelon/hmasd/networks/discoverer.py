@@ -129,7 +129,7 @@ class SkillDiscoverer(nn.Module):
         return self._value(state, observation, skills, memory)[0]
 
     def initial_memory(self, worlds: int) -> dict[str, Tensor]:
-        """Zeros: the recurrent states at the start of an episode, one for each (world, agent) and one for each critic."""
+        """Zeros: the recurrent states at the start of an episode, one per (world, agent) and one per critic."""
         width, agents = self.sizes.hidden if self.sizes.recurrent else 0, self.sizes.agents
         critics = (worlds, agents) if self.sizes.own_critic else (worlds,)
         return {"actor": torch.zeros(worlds, agents, width), "critic": torch.zeros(*critics, width)}
