@@ -18,8 +18,6 @@ OWN: dict[str, tuple[str, dict[str, Any]]] = {
         "uav1",
         {"max_steps": 9, "channel": "3gpp-36777", "sensing_range": 300.0, "user_distribution": "cluster"},
     ),
-    "uav1-map": ("uav1", {"max_steps": 9, "view": "map"}),
-    "uav2-outlook": ("uav2", {"max_steps": 9, "view": "outlook"}),
     "uav2": ("uav2", {"max_steps": 9}),
     "uav2-relay": ("uav2-relay", {"max_steps": 9, "num_ground": 4, "max_hops": 5}),
     "alice_and_bob": ("alice_and_bob", {"max_steps": 9}),

@@ -28,7 +28,7 @@ class Counter(ParallelEnv):  # type: ignore[misc]
         slow: float = 0.0,
     ) -> None:
         self.slow = slow
-        self.metadata = {"name": "counter"}
+        self.metadata: dict[str, Any] = {"name": "counter"}
         self.possible_agents = ["a", "b"]
         self.agents: list[str] = []
         self.length, self.trouble, self.bad_seeds, self.bad_step = length, trouble, bad_seeds, bad_step
@@ -127,6 +127,14 @@ def late_mask() -> LateMask:
 
 def counter(**kwargs: Any) -> Counter:
     return Counter(**kwargs)
+
+
+def crowd(told: Any = None) -> Counter:
+    """Says that the last two of its three numbers are entities, or what it is given to say."""
+    env = Counter()
+    others = {"name": "others", "start": 1, "count": 2, "width": 1}
+    env.metadata = {"name": "crowd", "entity_sets": {"observation": [others]} if told is None else told}
+    return env
 
 
 def mortal() -> Mortal:

@@ -141,44 +141,6 @@ def test_sensing_range_hides_what_is_far_and_says_so() -> None:
     np.testing.assert_allclose(step.state[0, :9].reshape(3, 3)[2], [0.9, 0.9, 0.5], atol=1e-6)
 
 
-def test_the_map_view_by_hand() -> None:
-    # Cells lie 150 m apart and blur by 100 m. The user is in cell (+1, -1) of UAV 0, UAV 1 is in its cell (+3, 0).
-    config = replace(PRESETS["uav1"], view="map", max_steps=10)
-    env, step = place(config, [[400, 500, 60], [850, 500, 150]], [[550, 350]])
-    assert env.spec.obs_dims == (3 + 1 + 49 + 49,) * 2
-    seen = step.observation[0, 0]
-    np.testing.assert_allclose(seen[:4], [0.4, 0.5, 0.1, 0.1], atol=1e-6)
-    users, uavs = seen[4:53].reshape(7, 7), seen[53:].reshape(7, 7)
-    assert users[4, 2] == pytest.approx(1 / (1 + 5))
-    beside = math.exp(-(1.5**2) / 2)  # one cell further on
-    assert users[4, 3] == pytest.approx(beside / (beside + 5), rel=1e-4)
-    assert uavs[6, 3] == pytest.approx(1 / (1 + 1))
-    assert uavs[3, 3] < 1e-4  # it does not see itself
-    np.testing.assert_allclose(step.state[0], [0.4, 0.5, 0.1, 0.85, 0.5, 1.0, 0.55, 0.35, 0.1], atol=1e-6)
-
-
-@pytest.mark.parametrize("view", ["map", "outlook"])
-def test_these_views_do_not_know_the_order_of_users(view: str) -> None:
-    config = uav_config("uav2", view=view)
-    ours, theirs = UAVEnv(config, 4, 3), UAVEnv(config, 4, 3)
-    ours.reset(), theirs.reset()
-    theirs.users = theirs.users[:, ::-1].copy()
-    still = np.zeros((4, 5, 3))
-    one, other = ours.step(still).observation, theirs.step(still).observation
-    np.testing.assert_allclose(one, other, atol=1e-4)
-    assert one.min() >= 0.0
-    assert one.max() <= 1.0
-
-
-def test_the_map_view_shows_only_what_is_in_sensing_range() -> None:
-    uavs = [[500.0, 500.0, 100.0], [600.0, 500.0, 100.0], [900.0, 900.0, 100.0]]
-    users = [[500.0, 600.0], [500.0, 650.0]]
-    both = replace(PRESETS["uav1"], view="map", sensing_range=150.0)
-    _, hidden = place(both, uavs, users)  # of user 1 and UAV 2, see above, UAV 0 knows nothing
-    _, absent = place(replace(PRESETS["uav1"], view="map"), uavs[:2], users[:1])
-    np.testing.assert_allclose(hidden.observation[0, 0], absent.observation[0, 0], atol=1e-6)
-
-
 def test_users_stay_for_the_episode_and_are_new_in_the_next() -> None:
     env = UAVEnv(replace(PRESETS["uav1"], max_steps=3), 2)
     first = env.reset(0)

@@ -21,7 +21,7 @@ def test_longer_episodes_than_in_training() -> None:
 def test_worlds_in_which_the_agent_would_see_other_things_are_refused() -> None:
     agent, _ = make(SKY)
     with pytest.raises(ValueError, match=r"obs .* \(here .*\)"):
-        move_to(agent, ["view=map"])
+        move_to(agent, ["sensing_range=300"])
     assert evaluate(agent, 2, 0).lengths.tolist() == [13] * 2
 
 

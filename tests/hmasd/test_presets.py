@@ -48,7 +48,7 @@ def test_the_default_is_the_users_skills_with_intrinsic_rewards_in_proportion(na
         assert getattr(default, field) == getattr(given, field)
     assert default.skill_baseline
     assert default.relative_intrinsic
-    assert default.environment_options() == {"max_steps": 200}  # the observation as specified
+    assert default.environment_options() == {"max_steps": 100}  # the observation as specified
 
 
 @pytest.mark.parametrize("name", ["uav1-as-given", "uav2-as-given", "uav2-relay-as-given"])
@@ -64,15 +64,6 @@ def test_the_uav_presets_are_the_users_configuration(name: str) -> None:
     assert (options.eval_every, options.eval_episodes) == (160_000, 4)
 
 
-@pytest.mark.parametrize("name", ["uav1", "uav2", "uav2-relay"])
-def test_the_tuned_uav_presets_are_the_same_worlds_with_the_same_skills(name: str) -> None:
-    tuned, given = PRESETS[f"{name}-tuned"].config, PRESETS[name].config
-    assert tuned.env == name
-    assert tuned.environment_options() == {"max_steps": 200, "view": "map" if name == "uav2-relay" else "outlook"}
-    for field in ("k", "team_skills", "agent_skills", "lambda_e", "hidden"):
-        assert getattr(tuned, field) == getattr(given, field)
-
-
 @pytest.mark.parametrize("name", sorted(PRESETS))
 def test_every_preset_names_an_environment_that_exists(name: str) -> None:
     c = PRESETS[name].config
@@ -85,7 +76,7 @@ def test_defaults_follow_the_arguments() -> None:
     assert train_defaults(["--env", "alice_and_bob"]).config.agent_skills == 8
     assert train_defaults(["--env=alice_and_bob", "--preset", "alice_and_bob-paper"]).config.agent_skills == 4
     assert train_defaults(["--env", "some.module:factory"]).config.env == "some.module:factory"
-    assert train_defaults(["--preset", "uav2-relay-tuned"]).config.env == "uav2-relay"
+    assert train_defaults(["--preset", "uav2-relay-as-given"]).config.env == "uav2-relay"
     assert train_defaults([]).preset == "uav1"
     assert train_defaults(["--env", "overcooked:cramped_room"]).preset == "overcooked"
     ring = train_defaults(["--env", "overcooked:coordination_ring"])
@@ -96,7 +87,7 @@ def test_defaults_follow_the_arguments() -> None:
 
 
 def test_a_wrong_preset_is_one_clear_message() -> None:
-    with pytest.raises(ValueError, match=r"no preset 'alice'; use .*Did you mean alice_and_bob\?"):
+    with pytest.raises(ValueError, match=r"preset 'alice' is unknown; use .*Did you mean alice_and_bob\?"):
         preset("alice")
 
 
@@ -115,6 +106,6 @@ def test_other_algorithms_have_the_values_of_their_papers_in_the_worlds_of_the_p
 
 
 def test_a_preset_by_name_is_what_it_says_whoever_learns() -> None:
-    assert train_defaults(["--preset", "uav2-tuned", "--algorithm", "mappo"]) == preset("uav2-tuned")
+    assert train_defaults(["--preset", "uav2", "--algorithm", "mappo"]) == preset("uav2")
     assert train_defaults(["--env", "alice_and_bob", "--algorithm", "hmasd"]) == preset("alice_and_bob")
     assert train_defaults(["--env", "alice_and_bob", "--algorithm", "wrong"]) == preset("alice_and_bob")

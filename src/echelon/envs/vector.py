@@ -20,6 +20,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from echelon.envs.entities import Sets, check_sets
 from echelon.envs.spaces import ActionForm, Form
 
 Array = NDArray[Any]
@@ -107,6 +108,10 @@ class EnvSpec:
     """How the environment's own `state()` becomes numbers; None where it is those numbers."""
     state_joined: bool = False
     """The state is all observations side by side: the environment has none of its own."""
+    observation_sets: Sets = ()
+    """Parts of every agent's observation that list entities in an order without meaning."""
+    state_sets: Sets = ()
+    """The same of the state."""
 
     def __post_init__(self) -> None:
         sizes = len(self.agents), len(self.obs_dims), len(_per_agent(self.actions))
@@ -114,6 +119,8 @@ class EnvSpec:
             raise ValueError(f"agents, obs_dims and actions must name the same agents, got {sizes} of them")
         if min(self.obs_dims) < 1 or self.state_dim < 1:
             raise ValueError(f"obs_dims={self.obs_dims} and state_dim={self.state_dim} must be at least 1")
+        check_sets(self.observation_sets, min(self.obs_dims), f"{self.name}'s observations")
+        check_sets(self.state_sets, self.state_dim, f"{self.name}'s state")
 
     @property
     def num_agents(self) -> int:

@@ -86,6 +86,8 @@ class HMASDConfig:
     """blocks of the coordinator's encoder"""
     decoder_layers: int = 3
     """blocks of the coordinator's decoder"""
+    entity_width: int = 16
+    """numbers that each set of entities (users, other agents) becomes, where an environment declares some"""
     heads: int = 8
     """attention heads"""
     recurrent: bool = True
@@ -102,7 +104,7 @@ class HMASDConfig:
     discriminator_epochs: int = 15
     """passes of the discriminators over a round, after the policies' update"""
     minibatches: int = 1
-    """optimiser steps in one epoch"""
+    """optimiser steps in one epoch, of policies and discriminators"""
     accumulate: int = 1
     """parts a mini-batch is evaluated in, to save memory; the gradient stays that of the whole"""
     clip: float = 0.2
@@ -132,7 +134,8 @@ class HMASDConfig:
         if self.envs % self.collectors:
             fitting = [c for c in range(1, self.envs + 1) if self.envs % c == 0]
             raise ValueError(f"collectors={self.collectors} does not divide envs={self.envs}; use one of {fitting}")
-        for name in ("hidden", "encoder_layers", "decoder_layers", "heads", "recurrent_chunk", "discriminator_epochs"):
+        layers = ("hidden", "encoder_layers", "decoder_layers", "heads", "entity_width")
+        for name in (*layers, "recurrent_chunk", "discriminator_epochs"):
             if self.__dict__[name] < 1:
                 raise ValueError(f"{name}={self.__dict__[name]} must be at least 1")
         if self.hidden % self.heads:

@@ -25,8 +25,8 @@ class TrainOptions:
     """
 
     preset: str | None = None
-    """tuned: alice_and_bob, overcooked, uav1, uav2, uav2-relay (these three also with -tuned: another view); spread
-    and speaker_listener, of MPE; values of the documents: alice_and_bob-paper, overcooked-paper, uav1-as-given,
+    """tuned: alice_and_bob, overcooked, uav1, uav2, uav2-relay; spread and speaker_listener, of MPE; values of the
+    documents: alice_and_bob-paper, overcooked-paper, uav1-as-given,
     uav2-as-given, uav2-relay-as-given; not given: the one of --env, if any"""
     config_file: Annotated[Path | None, tyro.conf.arg(name="config")] = None
     """a TOML or JSON file of options, or the config.json of a run; options given here on the command line come last"""

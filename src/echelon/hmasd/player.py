@@ -166,8 +166,7 @@ class Player:
             return seen[:, 0]
         if self.spec.state_joined:
             return self.spec.joint_state(seen)
-        options = self.config.environment_options()
-        hidden = options.get("sensing_range") is not None or options.get("view", "list") != "list"
+        hidden = self.config.environment_options().get("sensing_range") is not None
         if self.spec.name.startswith("uav") and not hidden:
             users, uavs = sizes.state - 1 - 3 * sizes.agents, 3 * sizes.agents
             after = 3 + users + uavs

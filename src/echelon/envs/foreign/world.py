@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from pettingzoo import AECEnv
 from pettingzoo.utils.conversions import aec_to_parallel
 
+from echelon.envs.entities import Sets, declared_sets, joined_sets
 from echelon.envs.spaces import ActionForm, Form
 from echelon.envs.vector import Array, Bool, BoxActions, DiscreteActions, EnvSpec, Float32
 
@@ -115,6 +116,7 @@ class ForeignWorld:
             self._masked = self._masked or len(set(actions.counts)) > 1
         self._state_form = self._find_state()
         widths = tuple(form.width for form in sees)
+        observation_sets, state_sets = self._entity_sets(agents, widths)
         self.spec = EnvSpec(
             name=factory,
             agents=agents,
@@ -125,8 +127,22 @@ class ForeignWorld:
             does=does,
             state_form=self._state_form,
             state_joined=self._state_form is None,
+            observation_sets=observation_sets,
+            state_sets=state_sets,
         )
         self._look(observations, infos)  # raises now if something does not fit its space
+
+    def _entity_sets(self, agents: tuple[str, ...], widths: tuple[int, ...]) -> tuple[Sets, Sets]:
+        """What the environment's metadata declares; of a joined state what follows from the observations."""
+        try:
+            observation, state = declared_sets(self.env.metadata)
+        except AttributeError:
+            return (), ()
+        except (ValueError, TypeError) as error:
+            raise EnvSetupError(f"{self.factory}: {error}") from None
+        if state and self._state_form is None:
+            raise EnvSetupError(f"{self.factory}: sets of entities of a state, but there is no state(); leave them out")
+        return observation, state if self._state_form is not None else joined_sets(observation, agents, widths)
 
     @property
     def masked(self) -> bool:

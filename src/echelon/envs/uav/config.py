@@ -5,15 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
-Distribution = Literal["uniform", "cluster", "hotspot"]
-View = Literal["list", "map", "outlook"]
-Channel = Literal["free_space", "urban", "suburban", "3gpp-36777"]
+from echelon.envs.entities import EntitySet, Sets
 
-MAP_SIDE = 7
-MAP_CELLS = MAP_SIDE * MAP_SIDE
-SPOT_RINGS = (0.03, 0.06, 0.1, 0.16, 0.24, 0.34, 0.46)  # radii in sides of the area
-SPOT_DIRECTIONS = 12
-OUTLOOK = SPOT_DIRECTIONS * len(SPOT_RINGS) + 3  # a gain for each spot; the way to the best one, its worth
+Distribution = Literal["uniform", "cluster", "hotspot"]
+Channel = Literal["free_space", "urban", "suburban", "3gpp-36777"]
 
 
 @dataclass(frozen=True)
@@ -35,9 +30,6 @@ class UAVConfig:
     """Path-loss model between UAVs and users."""
     sensing_range: float | None = None
     """Users and UAVs further away than this are hidden from an agent; flags say which ones it sees."""
-    view: View = "list"
-    """`list`: an agent sees users and UAVs one by one; `map`: how many there are around it, cell by cell;
-    `outlook`: the map, and how coverage and quality would change if it stood elsewhere."""
     uav_power: float = 20.0
     noise: float = -104.0
     bandwidth: float = 20e6
@@ -73,8 +65,6 @@ class UAVConfig:
             raise ValueError(f"user_distribution={self.user_distribution!r}; use uniform, cluster or hotspot")
         if self.channel not in ("free_space", "urban", "suburban", "3gpp-36777"):
             raise ValueError(f"channel={self.channel!r}; use free_space, urban, suburban or 3gpp-36777")
-        if self.view not in ("list", "map", "outlook"):
-            raise ValueError(f"view={self.view!r}; use list, map or outlook")
         if self.sensing_range is not None and not self.sensing_range > 0:
             raise ValueError(f"sensing_range={self.sensing_range} must be above 0, or None to see everything")
         if not 3 <= self.max_hops <= 5:
@@ -96,13 +86,21 @@ class UAVConfig:
 
     @property
     def obs_dim(self) -> int:
-        if self.view != "list":
-            seen = 3 + 1 + 2 * MAP_CELLS + (OUTLOOK if self.view == "outlook" else 0)
-        else:
-            seen = 3 + 2 * self.num_users + 3 * self.num_uavs + 1
-            if self.sensing_range is not None:
-                seen += self.num_users + self.num_uavs
-        return seen + self.relay_dim
+        flags = 0 if self.sensing_range is None else self.num_users + self.num_uavs
+        return 3 + 2 * self.num_users + 3 * self.num_uavs + 1 + flags + self.relay_dim
+
+    @property
+    def observation_sets(self) -> Sets:
+        """UAVs and users; with a sensing range their flags come behind the time."""
+        n, m = self.num_uavs, self.num_users
+        flags = None if self.sensing_range is None else 3 + 2 * m + 3 * n + 1
+        uavs = EntitySet("uavs", 3 + 2 * m, n, 3, None if flags is None else flags + m, origin=(0, 1, 2))
+        return uavs, EntitySet("users", 3, m, 2, flags, origin=(0, 1))
+
+    @property
+    def state_sets(self) -> Sets:
+        n, m = self.num_uavs, self.num_users
+        return EntitySet("uavs", 0, n, 3), EntitySet("users", 3 * n, m, 2)
 
     @property
     def relay_dim(self) -> int:

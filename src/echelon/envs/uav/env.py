@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 from echelon.envs.dense import ALL, DenseEnv, Outcome, Rows
 from echelon.envs.parallel import SingleWorld
 from echelon.envs.uav import radio
-from echelon.envs.uav.config import MAP_CELLS, OUTLOOK, UAVConfig, uav_config
-from echelon.envs.uav.views import maps, outlook
+from echelon.envs.uav.config import UAVConfig, uav_config
 from echelon.envs.vector import Array, Bool, BoxActions, EnvSpec, Float32
 
 IDLE, BASE_STATION, RELAY = 0, 1, 2
@@ -53,7 +52,16 @@ class UAVEnv(DenseEnv):
         n, m, ground = config.num_uavs, config.num_users, config.num_ground
         agents = tuple(f"uav_{i}" for i in range(n))
         actions = BoxActions(((-1.0,) * 3,) * n, ((1.0,) * 3,) * n)
-        spec = EnvSpec(name, agents, (config.obs_dim,) * n, config.state_dim, actions, config.max_steps)
+        spec = EnvSpec(
+            name,
+            agents,
+            (config.obs_dim,) * n,
+            config.state_dim,
+            actions,
+            config.max_steps,
+            observation_sets=config.observation_sets,
+            state_sets=config.state_sets,
+        )
         super().__init__(spec, num_envs, seed, autoreset=autoreset)
         self.config = config
         self._floor = np.array([0.0, 0.0, config.min_height])
@@ -205,14 +213,14 @@ class UAVEnv(DenseEnv):
 
         seen = np.empty((worlds, n, c.obs_dim), dtype=np.float32)
         seen[:, :, :3] = place
-        at = self._see_list(seen, rows, state) if c.view == "list" else self._see_map(seen, rows, place, users, time)
+        at = self._see_lists(seen, rows, state)
         if c.relays:
             seen[:, :, at : at + 3] = self.network.role[rows, :, None] == np.arange(3)
             seen[:, :, at + 3 : -1] = self.network.ground_link[rows]
             seen[:, :, -1] = self.network.hops[rows] / c.max_hops
         return seen, state
 
-    def _see_list(self, seen: Float32, rows: Rows, state: Float32) -> int:
+    def _see_lists(self, seen: Float32, rows: Rows, state: Float32) -> int:
         """Users, all UAVs, time; with a sensing range also flags of what is within it. Returns where it ends."""
         n, m = self.config.num_uavs, self.config.num_users
         users, uavs, time = (int(end) for end in np.cumsum([3, 2 * m, 3 * n]))
@@ -227,17 +235,6 @@ class UAVEnv(DenseEnv):
         seen[:, :, uavs:time] *= np.repeat(near_uav, 3, axis=2)
         seen[:, :, at : at + m], seen[:, :, at + m : at + m + n] = near_user, near_uav
         return at + m + n
-
-    def _see_map(self, seen: Float32, rows: Rows, place: Float32, users: Float32, time: Float32) -> int:
-        """Time, maps of users and other UAVs around each UAV, and its outlook if asked for. Returns where it ends."""
-        near = (None, None) if self.config.sensing_range is None else self._near(rows)
-        seen[:, :, 3] = time[:, None]
-        seen[:, :, 4 : 4 + 2 * MAP_CELLS] = maps(place[:, :, :2], users, *near)
-        at = 4 + 2 * MAP_CELLS
-        if self.config.view == "map":
-            return at
-        seen[:, :, at : at + OUTLOOK] = outlook(self.config, self.position[rows], self.users[rows], *near)
-        return at + OUTLOOK
 
     def _near(self, rows: Rows) -> tuple[Bool, Bool]:
         """Which users (W, n, m) and which UAVs (W, n, n) are within each UAV's sensing range."""

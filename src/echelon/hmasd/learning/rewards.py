@@ -34,7 +34,7 @@ class IntrinsicRewards:
 
 @dataclass(frozen=True)
 class DiscriminatorStats:
-    """What one update of both discriminators saw: loss at its first pass, accuracy before anything was learnt."""
+    """What one update of both discriminators saw at its first step, before anything was learnt."""
 
     loss: float
     team_accuracy: float
@@ -65,6 +65,11 @@ class SkillData:
             skills[:, :, 1:][acts],
         )
         return cls(*(as_tensor(array).to(device) for array in arrays))
+
+    def split(self, parts: int) -> list[SkillData]:
+        """Every so many rows, from every world and time, one by one; all of it for one part."""
+        parts = min(parts, len(self.state))
+        return [SkillData(*(rows[i::parts] for rows in vars(self).values())) for i in range(parts)]
 
 
 UNIT_DECAY, LEAST_UNIT = 0.99, 0.01
@@ -137,9 +142,9 @@ class Discriminators:
 
     def update(self, batch: RolloutBatch) -> DiscriminatorStats:
         """Learn from this round alone: a longer memory would hold skills that mean something else by now."""
-        data = SkillData.of(batch, self.device)
+        parts = SkillData.of(batch, self.device).split(self.config.minibatches)
         first: DiscriminatorStats | None = None
-        for _ in range(self.config.discriminator_epochs):
+        for data in parts * self.config.discriminator_epochs:
             self.optimizer.zero_grad()
             team_loss, team_right = _guesses(self.team(data.state), data.team_skill)
             own = self.individual(data.observation, data.its_team_skill)

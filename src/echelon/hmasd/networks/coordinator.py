@@ -20,8 +20,9 @@ class SkillCoordinator(nn.Module):
         super().__init__()
         width = sizes.hidden
         self.sizes = sizes
-        self.embed_state = orthogonal(nn.Linear(sizes.state, width), HIDDEN_GAIN)
-        self.embed_observation = orthogonal(nn.Linear(sizes.obs + sizes.ids, width), HIDDEN_GAIN)
+        self.seen, self.known = sizes.observation_encoder(), sizes.state_encoder()
+        self.embed_state = orthogonal(nn.Linear(self.known.outputs, width), HIDDEN_GAIN)
+        self.embed_observation = orthogonal(nn.Linear(self.seen.outputs + sizes.ids, width), HIDDEN_GAIN)
         self.embed_norm = nn.LayerNorm(width)
         self.encoder = nn.ModuleList(EncoderBlock(width, sizes.heads) for _ in range(sizes.encoder_layers))
         self.value_state, self.value_observation = head(width, 1), head(width, 1)
@@ -35,8 +36,8 @@ class SkillCoordinator(nn.Module):
 
     def encode(self, state: Tensor, observation: Tensor) -> tuple[Tensor, Tensor]:
         """Tokens (M, n + 1, H) and the value of each (M, n + 1), from s (M, S) and o (M, n, F)."""
-        of_state = self.embed_state(state).unsqueeze(1)
-        x = torch.cat([of_state, self.embed_observation(self.sizes.with_ids(observation))], 1)
+        of_state = self.embed_state(self.known(state)).unsqueeze(1)
+        x = torch.cat([of_state, self.embed_observation(self.sizes.with_ids(self.seen(observation)))], 1)
         x = self.embed_norm(functional.gelu(x))
         for block in self.encoder:
             x = block(x)

@@ -75,11 +75,13 @@ class SkillDiscoverer(nn.Module):
         super().__init__()
         self.sizes = sizes
         outputs = sizes.actions * (2 if sizes.state_noise else 1)
-        self.actor = Trunk(sizes.obs + sizes.ids + sizes.agent_skills, sizes.hidden, outputs, sizes.recurrent)
+        self.seen = sizes.observation_encoder()
+        self.known = sizes.observation_encoder() if sizes.own_critic else sizes.state_encoder()
+        self.actor = Trunk(self.seen.outputs + sizes.ids + sizes.agent_skills, sizes.hidden, outputs, sizes.recurrent)
         self.log_std = nn.Parameter(torch.zeros(sizes.actions)) if sizes.continuous else None
         seen = sizes.team_skills + (sizes.agents * sizes.agent_skills if sizes.critic_sees_skills else 0)
         values = sizes.agents if sizes.critic_sees_skills else 1
-        valued = sizes.obs + sizes.ids if sizes.own_critic else sizes.state + seen
+        valued = self.known.outputs + (sizes.ids if sizes.own_critic else seen)
         self.critic = Trunk(valued, sizes.hidden, values, sizes.recurrent)
 
     def evaluate(self, chunks: Chunks) -> Evaluation:
@@ -147,14 +149,15 @@ class SkillDiscoverer(nn.Module):
 
     def _actor_inputs(self, observation: Tensor, skills: Tensor | None) -> Tensor:
         """What each agent sees, its number if it has one, and its own skill, (..., n, ...)."""
-        known = self.sizes.with_ids(observation)
+        known = self.sizes.with_ids(self.seen(observation))
         if skills is None:
             return known
         return torch.cat([known, one_hot(skills[..., 1:], self.sizes.agent_skills, known.dtype)], -1)
 
     def _critic_inputs(self, state: Tensor, observation: Tensor, skills: Tensor | None) -> Tensor:
         if self.sizes.own_critic:
-            return self.sizes.with_ids(observation)
+            return self.sizes.with_ids(self.known(observation))
+        state = self.known(state)
         if skills is None:
             return state
         inputs = [state, one_hot(skills[..., 0], self.sizes.team_skills, state.dtype)]

@@ -27,11 +27,12 @@ class TeamDiscriminator(nn.Module):
 
     def __init__(self, sizes: Sizes) -> None:
         super().__init__()
-        self.layers = _classifier(sizes.state, sizes.hidden, sizes.team_skills)
+        self.known = sizes.state_encoder()
+        self.layers = _classifier(self.known.outputs, sizes.hidden, sizes.team_skills)
 
     def forward(self, state: Tensor) -> Tensor:  # (..., S) -> (..., n_Z)
         """Log-probabilities of every team skill."""
-        return functional.log_softmax(self.layers(state), -1)
+        return functional.log_softmax(self.layers(self.known(state)), -1)
 
 
 class IndividualDiscriminator(nn.Module):
@@ -40,11 +41,12 @@ class IndividualDiscriminator(nn.Module):
     def __init__(self, sizes: Sizes) -> None:
         super().__init__()
         self.team_skills = sizes.team_skills
-        self.layers = _classifier(sizes.obs + sizes.team_skills, sizes.hidden, sizes.agent_skills)
+        self.seen = sizes.observation_encoder()
+        self.layers = _classifier(self.seen.outputs + sizes.team_skills, sizes.hidden, sizes.agent_skills)
 
     def forward(self, observation: Tensor, team_skill: Tensor) -> Tensor:  # (..., F), (...) -> (..., n_z)
         """Log-probabilities of every agent skill."""
-        joined = torch.cat([observation, one_hot(team_skill, self.team_skills, observation.dtype)], -1)
+        joined = torch.cat([self.seen(observation), one_hot(team_skill, self.team_skills, observation.dtype)], -1)
         return functional.log_softmax(self.layers(joined), -1)
 
 

@@ -9,9 +9,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from echelon.envs.entities import EntitySet, Sets
 from echelon.envs.spaces import ActionForm, Form
 from echelon.envs.vector import BoxActions, DiscreteActions, EnvSpec
 from echelon.hmasd.config import HMASDConfig
+from echelon.hmasd.networks.entities import SetEncoder
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,10 @@ class Sizes:
     """the critic values each agent by what it sees itself: IPPO"""
     transformer: bool = False
     """actions are chosen one after the other by a transformer: MAT"""
+    observation_sets: Sets = ()
+    state_sets: Sets = ()
+    entity_width: int = 1
+    """numbers that a set of entities becomes"""
 
     @property
     def skilled(self) -> bool:
@@ -68,7 +74,18 @@ class Sizes:
             ids=spec.num_agents if config.agent_ids else 0,
             own_critic=config.algorithm == "ippo",
             transformer=config.algorithm == "mat",
+            observation_sets=spec.observation_sets,
+            state_sets=spec.state_sets,
+            entity_width=config.entity_width if spec.observation_sets or spec.state_sets else 1,
         )
+
+    def observation_encoder(self) -> SetEncoder:
+        """A new encoder of observations."""
+        return SetEncoder(self.obs, self.observation_sets, self.entity_width)
+
+    def state_encoder(self) -> SetEncoder:
+        """A new encoder of states."""
+        return SetEncoder(self.state, self.state_sets, self.entity_width)
 
     def with_ids(self, observation: Tensor) -> Tensor:
         """Observations (..., n, F), each with the one-hot number of its agent behind it, if agents have one."""
@@ -118,4 +135,6 @@ def spec_from_json(content: dict[str, Any]) -> EnvSpec:
         does=tuple(ActionForm.from_json(form) for form in content.get("does", ())),
         state_form=None if state_form is None else Form.from_json(state_form),
         state_joined=content.get("state_joined", False),
+        observation_sets=tuple(EntitySet.from_json(one) for one in content.get("observation_sets", ())),
+        state_sets=tuple(EntitySet.from_json(one) for one in content.get("state_sets", ())),
     )

@@ -24,7 +24,8 @@ class TransformerPolicy(nn.Module):
         super().__init__()
         width = sizes.hidden
         self.sizes = sizes
-        self.embed_observation = orthogonal(nn.Linear(sizes.obs + sizes.ids, width), HIDDEN_GAIN)
+        self.seen = sizes.observation_encoder()
+        self.embed_observation = orthogonal(nn.Linear(self.seen.outputs + sizes.ids, width), HIDDEN_GAIN)
         self.embed_norm = nn.LayerNorm(width)
         self.encoder = nn.ModuleList(EncoderBlock(width, sizes.heads) for _ in range(sizes.encoder_layers))
         self.value_head = head(width, 1)
@@ -38,7 +39,8 @@ class TransformerPolicy(nn.Module):
 
     def encode(self, observation: Tensor) -> tuple[Tensor, Tensor]:
         """Tokens (M, n, H) and the value of each (M, n), from o (M, n, F)."""
-        x = self.embed_norm(functional.gelu(self.embed_observation(self.sizes.with_ids(observation))))
+        known = self.sizes.with_ids(self.seen(observation))
+        x = self.embed_norm(functional.gelu(self.embed_observation(known)))
         for block in self.encoder:
             x = block(x)
         return x, self.value_head(x).squeeze(-1)

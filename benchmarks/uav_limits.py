@@ -1,10 +1,11 @@
 """What can be had in the UAV worlds, without learning: the levels beside which learnt policies stand.
 
-    python experiments/uav_limits.py uav1 uav2 uav2-relay [--worlds 64]
+    python benchmarks/uav_limits.py uav1 uav2 uav2-relay [--worlds 64]
 
-random: uniformly random actions, 200 steps. blind: one still placement for all worlds, by search. the way shown: every
-UAV flies low and always where `view=outlook` points it, from a random placement; 200 steps, and the last 50 of 400. The
-others know each world's true reward of any placement. climb: each UAV in turn takes the best of its 27 moves of 30 m,
+random: uniformly random actions, 200 steps. blind: one still placement for all worlds, by search. planner: every UAV
+flies low and always towards the best of 84 spots around it, from a random placement; 200 steps, and the last 50 of 400.
+It knows the reward's formula (coverage and quality, not links to the ground), which no policy sees. The others know
+each world's true reward of any placement. climb: each UAV in turn takes the best of its 27 moves of 30 m,
 until none helps; from a random placement, and from the blind one. best: still placements of each world by search, best
 of several starts.
 """
@@ -18,6 +19,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from echelon.envs.uav import radio
 from echelon.envs.uav.config import uav_config
 from echelon.envs.uav.env import UAVEnv
 
@@ -26,6 +28,9 @@ Reward = Callable[[Places], NDArray[np.float64]]  # (W,)
 
 STARTS = 8
 ROUNDS = 400
+RINGS = (0.03, 0.06, 0.1, 0.16, 0.24, 0.34, 0.46)  # of the planner's spots: radii in sides of the area
+DIRECTIONS = 12
+PATIENCE = 0.97  # what is left of a gain for each step that it is away
 MOVES = [np.array(move) for move in itertools.product((-30.0, 0.0, 30.0), repeat=3)]
 
 
@@ -98,16 +103,45 @@ def blind_placement(worlds: Worlds, rng: np.random.Generator) -> Places:
     return max(found, key=lambda places: float(worlds.reward(places).mean()))
 
 
-def the_way_shown(preset: str, count: int, seed: int) -> tuple[float, float]:
-    """The mean reward of 200 steps of the rule "go where it says", and of steps 350 to 400."""
-    env = UAVEnv(uav_config(preset, max_steps=10**9, view="outlook"), count, seed, name=preset, autoreset=False)
-    seen, rewards = env.reset().observation, []
-    end = env.config.obs_dim - env.config.relay_dim
+def ring_offsets() -> NDArray[np.float64]:
+    """(1 + spots, 2) in sides of the area: staying, then ring by ring, every other ring turned by half a direction."""
+    turn = np.arange(DIRECTIONS) + 0.5 * (np.arange(len(RINGS)) % 2)[:, None]
+    angle = 2.0 * np.pi / DIRECTIONS * turn  # (rings, directions)
+    spots = np.array(RINGS)[:, None, None] * np.stack([np.cos(angle), np.sin(angle)], axis=2)
+    return np.concatenate([np.zeros((1, 2)), spots.reshape(-1, 2)])
+
+
+def spot_values(env: UAVEnv, uav: int) -> NDArray[np.float64]:
+    """The reward's terms of coverage and quality with this UAV at each of its spots, the others as now, (W, 85)."""
+    c, values = env.config, []
+    noise, least = radio.from_db(c.noise), radio.from_db(c.min_sinr)
+    for offset in ring_offsets():
+        position = env.position.copy()
+        position[:, uav, :2] = np.clip(position[:, uav, :2] + offset * c.area, 0.0, c.area)
+        flat_sq = ((position[:, :, None, :2] - env.users[:, None]) ** 2).sum(axis=3)  # (W, n, m)
+        power = radio.log_distance_power(c.uav_power, c.channel, flat_sq + position[:, :, 2:3] ** 2)
+        found = radio.associate(power, noise, least, c.capacity)
+        served = found.served
+        heard = 10.0 * np.log10(np.where(served, found.sinr, 1.0))
+        over = np.where(served, np.clip((heard - c.min_sinr) / radio.QUALITY_SPAN, 0.0, 1.0), 0.0)
+        quality = over.sum(axis=1) / np.maximum(served.sum(axis=1), 1)
+        values.append(c.coverage_weight * served.mean(axis=1) + c.quality_weight * quality)
+    return np.stack(values, axis=1)
+
+
+def planner(preset: str, count: int, seed: int) -> tuple[float, float]:
+    """The mean reward of 200 steps of the rule "fly to the best spot", and of steps 350 to 400."""
+    env = UAVEnv(uav_config(preset, max_steps=10**9), count, seed, name=preset, autoreset=False)
+    env.reset()
+    stride, spots, rewards = env.config.max_speed * env.config.dt / env.config.area, ring_offsets(), []
+    patience = PATIENCE ** (np.linalg.norm(spots, axis=1) / stride)
     for _ in range(400):
-        way = 2.0 * seen[:, :, end - 3 : end - 1] - 1.0
-        step = env.step(np.concatenate([way, np.full_like(way[:, :, :1], -1.0)], axis=2))
-        seen = step.observation
-        rewards.append(float(step.reward.mean()))
+        actions = np.full((count, env.config.num_uavs, 3), -1.0)
+        for uav in range(env.config.num_uavs):
+            values = spot_values(env, uav)
+            best = ((values - values[:, :1]) * patience).argmax(axis=1)  # 0, staying, where nothing is better
+            actions[:, uav, :2] = np.clip(spots[best] / stride, -1.0, 1.0)
+        rewards.append(float(env.step(actions).reward.mean()))
     return float(np.mean(rewards[:200])), float(np.mean(rewards[350:]))
 
 
@@ -115,12 +149,12 @@ def levels(preset: str, count: int, seed: int) -> dict[str, float]:
     worlds, rng = Worlds(preset, count, seed), np.random.default_rng(seed)
     blind = blind_placement(Worlds(preset, 256, seed + 1), rng)  # found on other worlds
     still = [worlds.reward(search(worlds, worlds.reward, worlds.anywhere(rng), rng, 4 * ROUNDS)) for _ in range(STARTS)]
-    shown, at_rest = the_way_shown(preset, count, seed)
+    planned, at_rest = planner(preset, count, seed)
     return {
         "random": worlds.random_steps(rng),
         "blind": float(worlds.reward(blind).mean()),
-        "the way shown": shown,
-        "the same, at rest": at_rest,
+        "planner": planned,
+        "planner, at rest": at_rest,
         "climb from random": float(worlds.reward(climb(worlds, worlds.anywhere(rng))).mean()),
         "climb from blind": float(worlds.reward(climb(worlds, np.repeat(blind, count, axis=0))).mean()),
         f"best of {STARTS} searches": float(np.max(still, axis=0).mean()),
