@@ -128,3 +128,16 @@ def test_the_loss_is_the_sum_of_both_cross_entropies() -> None:
         team = -both.team(data.state).gather(1, data.team_skill[:, None]).mean()
         own = -both.individual(data.observation, data.its_team_skill).gather(1, data.agent_skill[:, None]).mean()
     assert both.update(batch).loss == pytest.approx(float(team + own), rel=1e-5)
+
+
+def test_minibatches_divide_what_the_discriminators_learn_from() -> None:
+    both, batch = with_round(minibatches=3, discriminator_epochs=2)
+    whole = SkillData.of(batch)
+    parts = whole.split(3)
+    for name, rows in vars(whole).items():
+        together = torch.cat([vars(part)[name] for part in parts])
+        assert sorted(together.flatten().tolist()) == sorted(rows.flatten().tolist())
+    assert max(len(part.observation) for part in parts) < len(whole.observation) / 2
+    both.update(batch)
+    assert int(both.optimizer.state_dict()["0.step"]) == 6
+    assert len(whole.split(1000)) == len(whole.state)  # no part is empty
