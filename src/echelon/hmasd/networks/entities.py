@@ -28,10 +28,11 @@ class EntityLayers(nn.Module):
 
     def forward(self, entities: Tensor, context: Tensor) -> Tensor:
         """(M, count, entity) and (M, context) -> (M, count, width)"""
-        h: Tensor = self.first(entities)
+        rows, count = entities.shape[:2]
+        h: Tensor = self.first(entities.flatten(0, 1))
         if self.context is not None:
-            h = h.add_(self.context(context).unsqueeze(1))
-        return torch.relu_(self.second(torch.relu_(h)))
+            h = (h.view(rows, count, -1) + self.context(context).unsqueeze(1)).flatten(0, 1)
+        return torch.relu(self.second(torch.relu(h))).view(rows, count, -1)
 
 
 class SetEncoder(nn.Module):
