@@ -103,6 +103,12 @@ COMMANDS = (
         plays_worlds=True,
     ),
     Command(
+        ("hrl", "new-agent"),
+        "make a folder with an agent of your own that begins as LitaAgentHRL",
+        "echelon.hrl_xf.options.new_agent:NewAgentOptions",
+        "echelon.hrl_xf.commands.new_agent:run",
+    ),
+    Command(
         ("hrl", "export"),
         "write an agent as one zip file that can be sent to the league",
         "echelon.hrl_xf.options.export:ExportOptions",

@@ -9,6 +9,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 PROGRAM = Path(__file__).with_name("bare_world.py")
 SOURCES = Path(__file__).parents[2] / "src"
 ABSENT = ("torch", "msgspec", "safetensors", "tyro", "loky", "pettingzoo", "filelock", "jinja2", "tensorboard", "dask")
@@ -25,6 +27,7 @@ def bare_world(agent: str, *names: str, steps: int = 4, path: Path = SOURCES) ->
     return found
 
 
+@pytest.mark.timeout(600)
 def test_a_world_is_the_same_where_only_numpy_scml_and_negmas_are() -> None:
     agent = "echelon.hrl_xf.agent:LitaAgentHRL"
     bare, full = bare_world(agent, *ABSENT), bare_world(agent, *(f"+{name}" for name in ABSENT[:5]))

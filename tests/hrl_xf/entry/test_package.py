@@ -80,7 +80,7 @@ def test_what_cannot_be_exported_is_refused(entry: Entry, tmp_path: Path, monkey
     with pytest.raises(ExportError, match="table name files of this machine; put them into the folder of the agent"):
         entry_of(replace(parse_agent("LitaAgentHRL"), params={"table": str(tmp_path / "table.json")}))
     monkeypatch.setattr(package, "MOST_BYTES", 1000)
-    with pytest.raises(ExportError, match=r"at most 1,000 are allowed; the largest file is .*l3_ppo\.safetensors"):
+    with pytest.raises(ExportError, match=r"at most 1,000 are allowed; the largest file is .*l3_\w+\.safetensors"):
         entry.zipped()
     with pytest.raises(ValueError, match=r"must be a \.zip file"):
         ExportOptions(output=tmp_path / "submission.tar")
@@ -88,6 +88,7 @@ def test_what_cannot_be_exported_is_refused(entry: Entry, tmp_path: Path, monkey
         ExportOptions(layers=tmp_path / "nothing")
 
 
+@pytest.mark.timeout(600)
 def test_an_export_that_does_not_play_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(texts, "AGENT", "raise RuntimeError('broken on purpose')\n")
     output = tmp_path / "submission.zip"
@@ -96,6 +97,7 @@ def test_an_export_that_does_not_play_is_not_written(tmp_path: Path, monkeypatch
     assert not output.exists()
 
 
+@pytest.mark.timeout(600)
 def test_an_export_plays_to_the_last_digit_as_the_package_does(tmp_path: Path) -> None:
     """Unpacked inside another package, as the league does, where neither Echelon nor what it needs is there."""
     output = tmp_path / "out" / "submission.zip"

@@ -17,7 +17,14 @@ from echelon.runtime.files import write_atomic
 
 log = logging.getLogger(__name__)
 
-_TRY = "import sys; sys.modules['echelon'] = None; sys.path.insert(0, '.'); import runpy; runpy.run_path('try_it.py')"
+_DAYS = 5
+_TRY = f"""
+import runpy, sys
+sys.modules["echelon"] = None
+sys.path.insert(0, ".")
+sys.argv = ["try_it.py", "{_DAYS}"]
+runpy.run_path("try_it.py")
+"""
 _SECONDS = 600
 
 
@@ -53,7 +60,7 @@ def tried(entry: Entry) -> str:
                 command, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=_SECONDS
             )
         except subprocess.TimeoutExpired as error:
-            raise ExportError(f"a world of ten days was not over after {_SECONDS} seconds") from error
+            raise ExportError(f"a world of {_DAYS} days was not over after {_SECONDS} seconds") from error
     if done.returncode:
         said = (done.stderr or done.stdout).strip().splitlines()
         raise ExportError("the agent does not play from its export: " + "\n".join(said[-8:]))

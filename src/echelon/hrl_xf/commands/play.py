@@ -8,6 +8,7 @@ import shutil
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -19,7 +20,7 @@ from scml.std import SCML2024StdWorld
 
 from echelon.hrl_xf.agent import LitaAgentHRL
 from echelon.hrl_xf.collect.world import start_world
-from echelon.hrl_xf.competitors.specs import parse_agent, parse_list
+from echelon.hrl_xf.competitors.specs import AgentSpec, parse_agent, parse_list
 from echelon.hrl_xf.lean.world import LeanStdWorld
 from echelon.hrl_xf.options.play import PlayOptions
 from echelon.hrl_xf.play.choice import layer_name
@@ -68,9 +69,7 @@ def played(world: Any, agent: Any) -> Iterator[DayStory]:
 
 def build(options: PlayOptions) -> tuple[Any, Any]:
     """The world, ready to run, and our agent in it, who records itself."""
-    arguments = [f"{name}={getattr(options, name)}" for name in ("l2", "l3", "l4")]
-    mode = "sample" if options.sample else "greedy"
-    ours = parse_agent(f"LitaAgentHRL:{','.join(arguments)},mode={mode},seed={options.seed}")
+    ours = _watched(options)
     rivals = parse_list(options.against, "--against")
     if not rivals:
         raise ValueError("--against names nobody; give e.g. --against PenguinAgent,AS0")
@@ -96,9 +95,21 @@ def build(options: PlayOptions) -> tuple[Any, Any]:
         task_seed(options.seed, "play world"),
         recorded=[seat],
     )
-    agent = list(world.non_system_agents)[seat].adapted_object
-    assert isinstance(agent, LitaAgentHRL)
-    return world, agent
+    return world, list(world.non_system_agents)[seat].adapted_object
+
+
+def _watched(options: PlayOptions) -> AgentSpec:
+    """The agent that is watched, with the layers of the options."""
+    named = parse_agent(options.agent)
+    if not issubclass(named.load(), LitaAgentHRL):
+        raise ValueError(
+            f"--agent {options.agent} is not derived from LitaAgentHRL; `echelon hrl compete` takes any agent"
+        )
+    layers = {name: getattr(options, name) for name in ("l2", "l3", "l4") if getattr(options, name) != "bundled"}
+    given = ",".join(f"{name}={layer}" for name, layer in layers.items())
+    chosen = parse_agent(f"LitaAgentHRL:{given}").params if given else {}  # with absolute paths
+    mode = {"mode": "sample"} if options.sample else {}
+    return replace(named, params={**named.params, **chosen, **mode, "seed": options.seed})
 
 
 # -- how it is told --
@@ -126,8 +137,9 @@ def _level(world: Any, agent: Any) -> int:
 def _introduction(world: Any, agent: Any) -> Iterator[str]:
     mine, n_levels = world.agent_profiles[agent.id], world.n_processes
     place = {0: "first", n_levels - 1: "last"}.get(_level(world, agent), "middle")
+    name = tracker.base_class(type(agent)).__name__
     yield (
-        f"We are [bold]{escape(agent.id)}[/], LitaAgentHRL, on level {_level(world, agent)} of 0..{n_levels - 1}: "
+        f"We are [bold]{escape(agent.id)}[/], {escape(name)}, on level {_level(world, agent)} of 0..{n_levels - 1}: "
         f"{mine.n_lines} lines, {mine.cost:.0f} to make a piece. {_TASKS[place]}"
     )
     layers = agent.layers

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import hashlib
 import io
-import re
 import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -25,6 +24,7 @@ from echelon.hrl_xf.competitors.specs import AgentSpec
 from echelon.hrl_xf.entry import texts
 from echelon.hrl_xf.entry.sources import OWN, ExportError, Sources, relative_source, sources_of
 from echelon.hrl_xf.layers.weight_files import read_layer
+from echelon.hrl_xf.options.new_agent import snake
 from echelon.hrl_xf.weights import BUNDLED, STEMS, layer_in
 
 MOST_BYTES = 5_000_000
@@ -84,7 +84,7 @@ def entry_of(spec: AgentSpec, layers: Path | None = None) -> Entry:
     inside |= _data_files(spec.module, sources)
     inside["agent.py"] = _agent(spec, params).encode()
     inside["__init__.py"] = texts.PACKAGE.format(agent=spec.name).encode()
-    package = f"{_snake(spec.name)}_{_digest(inside)}"
+    package = f"{snake(spec.name)}_{_digest(inside)}"
     requirements = "".join(f"{line}\n" for line in _requirements(sources.outside))
     names = {"package": package, "agent": spec.name, "version": __version__, "requirements": requirements}
     files = {f"{package}/{name}": content for name, content in inside.items()}
@@ -156,8 +156,3 @@ def _distributions() -> Mapping[str, list[str]]:
 def _digest(files: Mapping[str, bytes]) -> str:
     each = (hashlib.sha256(name.encode() + b"\0" + content).digest() for name, content in sorted(files.items()))
     return hashlib.sha256(b"".join(each)).hexdigest()[:8]
-
-
-def _snake(name: str) -> str:
-    """LitaAgentHRL -> lita_agent_hrl"""
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()

@@ -1,4 +1,4 @@
-"""The texts of an export; `filled` puts names in place of @name@."""
+"""The texts of an export and of a new agent; `filled` puts names in place of @name@."""
 
 from __future__ import annotations
 
@@ -126,4 +126,96 @@ AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM, DAMAGES OR OTHER
 LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE
 SOFTWARE.
+"""
+
+STARTER_COMMANDS = {
+    "test": "python -m unittest @folder@.test_agent",
+    "measure": "echelon hrl compete --agent @folder@:@name@ --agent LitaAgentHRL --against PenguinAgent,AS0 "
+    "--worlds 20 --output-dir arena_runs/@folder@",
+    "watch": "echelon hrl play --agent @folder@:@name@",
+    "report": "echelon report arena_runs/@folder@ -o @folder@.html",
+    "export": "echelon hrl export --agent @folder@:@name@ -o @folder@.zip",
+}
+
+STARTER_PACKAGE = '''"""@name@, an agent for the SCML Standard track."""
+
+from .agent import @name@
+
+__all__ = ["@name@"]
+'''
+
+STARTER_TEST = '''"""@name@ plays a short world without a failure: python -m unittest @folder@.test_agent"""
+
+import random
+import unittest
+
+import numpy as np
+from echelon.hrl_xf.lean.world import LeanStdWorld
+from scml.std import GreedyStdAgent, SCML2024StdWorld, SyncRandomStdAgent
+
+from @folder@ import @name@
+
+
+class PlaysTest(unittest.TestCase):
+    def test_it_plays_a_world_and_none_of_its_layers_fails(self) -> None:
+        random.seed(1)
+        np.random.seed(1)
+        config = SCML2024StdWorld.generate(
+            agent_types=[@name@, GreedyStdAgent, SyncRandomStdAgent] * 4,
+            random_agent_types=False,
+            n_processes=2,
+            n_agents_per_process=6,
+            n_steps=10,
+        )
+        world = LeanStdWorld(**config)
+        world.run()
+        ours = [a.adapted_object for a in world.agents.values() if isinstance(a.adapted_object, @name@)]
+        self.assertGreater(len(ours), 0)
+        for agent in ours:  # a layer that fails is replaced by the rules, and logged with its traceback
+            self.assertEqual(agent.fallbacks, 0, "a layer failed; the log above says why")
+            self.assertEqual(agent.errors, 0, "there was no answer; the log above says why")
+        mine = {agent.id for agent in ours}
+        signed = [c for c in world.signed_contracts if {c["seller_name"], c["buyer_name"]} & mine]
+        self.assertGreater(len(signed), 0, "it has signed nothing")
+
+
+if __name__ == "__main__":
+    unittest.main()
+'''
+
+STARTER_README = """# @name@
+
+An agent for the SCML Standard track that begins as `LitaAgentHRL`. What is its own: @part@.
+Edit @method@ in `agent.py`, where it says EDIT HERE.
+
+Run the commands in the folder that holds `@folder@`.
+
+## Try it
+
+    python -m unittest @folder@.test_agent
+
+plays a world of ten days. If a method of yours fails, the rules play the rest of that day and the test shows the error.
+
+## Measure it
+
+    echelon hrl compete --agent @folder@:@name@ --agent LitaAgentHRL --against PenguinAgent,AS0 --worlds 20 \\
+        --output-dir arena_runs/@folder@
+
+puts it, LitaAgentHRL and two champions into the same seats of the same worlds. Look at the paired differences
+of `@folder@:@name@`: a star means that a 95 % interval leaves out 0. After an edit the same command plays its worlds
+again; more `--worlds` make the intervals narrower.
+
+## Look at it
+
+    echelon hrl play --agent @folder@:@name@
+    echelon report arena_runs/@folder@ -o @folder@.html
+
+tell one world day by day, and show standings, money lost and single negotiations of the arena on one page.
+
+## Send it
+
+    echelon hrl export --agent @folder@:@name@ -o @folder@.zip
+
+writes a zip file that needs numpy, scml and negmas only, after it has played a world from it. Its README lists the
+fields of the league's submission form.
 """

@@ -31,7 +31,7 @@ class ExportOptions:
     layers: Path | None = None
     """folder of a training run whose layers take the place of the bundled ones"""
     skip_check: Flag = False
-    """do not try the export; otherwise a world of ten days is played from it in a process that has no Echelon, and
+    """do not try the export; otherwise a world of a few days is played from it in a process that has no Echelon, and
     nothing is written if that fails"""
     quiet: Annotated[Flag, tyro.conf.arg(aliases=["-q"])] = False
     """say nothing but errors"""

@@ -14,11 +14,13 @@ Place = Literal["first", "middle", "last"]
 
 @dataclass(frozen=True)
 class PlayOptions:
-    """Play one world with LitaAgentHRL and tell what happens to it, day by day.
+    """Play one world with LitaAgentHRL, or an agent derived from it, and tell what happens to it, day by day.
 
     `echelon hrl play --days 20 --against PenguinAgent,AS0 --agent-level middle`
     """
 
+    agent: str = "LitaAgentHRL"
+    """who is watched: LitaAgentHRL, or a class derived from it, as in `compete --agent`: my_agent:MyAgent"""
     days: int = 20
     """days in the world"""
     seed: int = 0

@@ -1,0 +1,139 @@
+"""A new agent plays at once, its own method matters, and it is exported with what is its own."""
+
+from __future__ import annotations
+
+import io
+import random
+import sys
+import unittest
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scml.std import GreedyStdAgent, SCML2024StdWorld, SyncRandomStdAgent
+
+from echelon.hrl_xf.agent import LitaAgentHRL, LitaAgentRules
+from echelon.hrl_xf.commands import export, new_agent, play
+from echelon.hrl_xf.competitors.specs import parse_agent
+from echelon.hrl_xf.entry.package import entry_of
+from echelon.hrl_xf.entry.starter import next_commands
+from echelon.hrl_xf.entry.starters.own_l2 import MyAgent as OwnL2
+from echelon.hrl_xf.entry.starters.own_l3 import MyAgent as OwnL3
+from echelon.hrl_xf.lean.world import LeanStdWorld
+from echelon.hrl_xf.options.export import ExportOptions
+from echelon.hrl_xf.options.new_agent import NewAgentOptions, Own
+from echelon.hrl_xf.options.play import PlayOptions
+from echelon.hrl_xf.weights import BUNDLED, layer_in
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """An empty working directory, whose modules can be imported as under the command line."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    yield tmp_path
+    for name in [n for n in sys.modules if n.partition(".")[0] == "bold_trader"]:
+        del sys.modules[name]
+
+
+def own_test() -> unittest.TestResult:
+    """What the test of the new agent says."""
+    suite = unittest.defaultTestLoader.loadTestsFromName("bold_trader.test_agent")
+    return unittest.TextTestRunner(stream=io.StringIO()).run(suite)
+
+
+@pytest.mark.parametrize("own", ["l2", "l3", "weights"])
+def test_its_own_test_passes_at_once(here: Path, own: Own) -> None:
+    assert new_agent.run(NewAgentOptions("BoldTrader", own)) == 0
+    text = (here / "bold_trader" / "agent.py").read_text()
+    assert "MyAgent" not in text
+    assert text.count("# EDIT HERE") == 1
+    assert "@" not in (here / "bold_trader" / "README.md").read_text()
+    result = own_test()
+    assert result.testsRun == 1
+    assert result.wasSuccessful(), result.failures + result.errors
+
+
+def test_its_own_test_fails_with_a_mistake(here: Path) -> None:
+    new_agent.run(NewAgentOptions("BoldTrader", "l3"))
+    agent = here / "bold_trader" / "agent.py"
+    agent.write_text(agent.read_text().replace("# EDIT HERE", "op = op[:, None]  #"))
+    ((_, reason),) = own_test().failures
+    assert "a layer failed; the log above says why" in reason
+
+
+def contracts(cls: type[Any]) -> list[Any]:
+    """What was signed in a short world; no layer fails in it."""
+    random.seed(1)
+    np.random.seed(1)
+    config = SCML2024StdWorld.generate(
+        agent_types=[cls, GreedyStdAgent, SyncRandomStdAgent] * 3, random_agent_types=False, n_processes=3,
+        n_agents_per_process=3, n_steps=12,
+    )  # fmt: skip
+    world = LeanStdWorld(**config)
+    random.seed(2)
+    np.random.seed(2)
+    world.run()
+    ours = [a.adapted_object for a in world.agents.values() if isinstance(a.adapted_object, cls)]
+    assert len(ours) >= 3
+    assert all(agent.fallbacks == agent.errors == 0 for agent in ours)
+    names = ("quantity", "unit_price", "delivery_time", "signed_at")
+    return [tuple(c[name] for name in names) for c in world.signed_contracts]
+
+
+def test_the_examples_change_what_is_played() -> None:
+    assert contracts(OwnL2) != contracts(LitaAgentRules)
+    assert contracts(OwnL3) != contracts(LitaAgentHRL)
+
+
+def test_an_example_that_cannot_work_says_why() -> None:
+    with pytest.raises(ValueError, match="BaselineExecutor is not a learnt L3; leave l3 as it is, or name a file"):
+        OwnL3(l3="l1")
+
+
+@pytest.mark.timeout(600)
+def test_weights_are_copied_and_exported(here: Path) -> None:
+    run = here / "run"
+    run.mkdir()
+    for layer in ("l2", "l3", "l4"):
+        (run / layer_in(BUNDLED, layer).name).write_bytes(layer_in(BUNDLED, layer).read_bytes())
+    new_agent.run(NewAgentOptions("BoldTrader", "weights", run))
+    (here / "bold_trader" / "weights" / "notes.txt").write_text("not for the league")
+    entry = entry_of(parse_agent("bold_trader:BoldTrader"))
+    own = sorted(name.removeprefix(f"{entry.package}/bold_trader/") for name in entry.files if "/bold_trader/" in name)
+    copied = [f"weights/{path.name}" for path in sorted(run.iterdir())]
+    assert own == ["__init__.py", "agent.py", *copied], "neither its test nor its README"
+    assert export.run(ExportOptions(output=here / "bold.zip", agent="bold_trader:BoldTrader")) == 0, "and it plays"
+
+
+def test_it_is_watched_by_its_name(here: Path) -> None:
+    new_agent.run(NewAgentOptions("BoldTrader", "l2"))
+    world, agent = play.build(PlayOptions(agent="bold_trader:BoldTrader", days=5, l3="l1", against="RandomStdAgent"))
+    assert type(agent.layers.l2).__name__ == "OwnGoals"
+    assert type(agent.layers.l3).__name__ == "BaselineExecutor"
+    assert f"We are [bold]{agent.id}[/], BoldTrader, on level 1" in "\n".join(play._introduction(world, agent))
+    with pytest.raises(ValueError, match="--agent PenguinAgent is not derived from LitaAgentHRL"):
+        play.build(PlayOptions(agent="PenguinAgent"))
+
+
+def test_what_cannot_be_a_new_agent_is_refused(here: Path) -> None:
+    for name in ("my agent", "myAgent", "9Lives"):
+        with pytest.raises(ValueError, match=r"is not the name of a class; use letters and digits, e\.g\. MyAgent"):
+            NewAgentOptions(name)
+    with pytest.raises(ValueError, match="goes with --own weights, not with --own l2"):
+        NewAgentOptions("BoldTrader", "l2", here)
+    with pytest.raises(ValueError, match="would be the module numpy, which exists already"):
+        new_agent.run(NewAgentOptions("Numpy"))
+    (here / "bold_trader").mkdir()
+    with pytest.raises(ValueError, match="there is a bold_trader here already"):
+        new_agent.run(NewAgentOptions("BoldTrader"))
+    assert list((here / "bold_trader").iterdir()) == []
+
+
+def test_the_commands_of_the_readme_are_those_that_are_printed(here: Path) -> None:
+    new_agent.run(NewAgentOptions("BoldTrader"))
+    readme = " ".join((here / "bold_trader" / "README.md").read_text().replace("\\\n", " ").split())
+    for command in next_commands("BoldTrader").values():
+        assert command in readme
