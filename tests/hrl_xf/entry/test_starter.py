@@ -3,29 +3,36 @@
 from __future__ import annotations
 
 import io
-import random
 import sys
 import unittest
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from scml.std import GreedyStdAgent, SCML2024StdWorld, SyncRandomStdAgent
 
-from echelon.hrl_xf.agent import LitaAgentHRL, LitaAgentRules
 from echelon.hrl_xf.commands import export, new_agent, play
 from echelon.hrl_xf.competitors.specs import parse_agent
 from echelon.hrl_xf.entry.package import entry_of
 from echelon.hrl_xf.entry.starter import next_commands
-from echelon.hrl_xf.entry.starters.own_l2 import MyAgent as OwnL2
+from echelon.hrl_xf.entry.starters.own_l2 import OwnGoals
 from echelon.hrl_xf.entry.starters.own_l3 import MyAgent as OwnL3
-from echelon.hrl_xf.lean.world import LeanStdWorld
+from echelon.hrl_xf.entry.starters.own_l3 import OwnAnswers
+from echelon.hrl_xf.layers.l3_play import LearntExecutor
+from echelon.hrl_xf.layers.l3_situation import Situation
+from echelon.hrl_xf.layers.protocols import L3Actions
 from echelon.hrl_xf.options.export import ExportOptions
 from echelon.hrl_xf.options.new_agent import NewAgentOptions, Own
 from echelon.hrl_xf.options.play import PlayOptions
+from echelon.hrl_xf.state.day_batch import DayBatch, day_batch
+from echelon.hrl_xf.state.day_state import ACCEPT, END
+from echelon.hrl_xf.state.l1_safety import L1SafetyLayer
 from echelon.hrl_xf.weights import BUNDLED, layer_in
+from tests.hrl_xf.layers.examples import played
+from tests.hrl_xf.log_examples import PENGUIN_MIDDLE
+from tests.hrl_xf.state.examples import a_day
 
 
 @pytest.fixture
@@ -64,28 +71,38 @@ def test_its_own_test_fails_with_a_mistake(here: Path) -> None:
     assert "a layer failed; the log above says why" in reason
 
 
-def contracts(cls: type[Any]) -> list[Any]:
-    """What was signed in a short world; no layer fails in it."""
-    random.seed(1)
-    np.random.seed(1)
-    config = SCML2024StdWorld.generate(
-        agent_types=[cls, GreedyStdAgent, SyncRandomStdAgent] * 3, random_agent_types=False, n_processes=3,
-        n_agents_per_process=3, n_steps=12,
-    )  # fmt: skip
-    world = LeanStdWorld(**config)
-    random.seed(2)
-    np.random.seed(2)
-    world.run()
-    ours = [a.adapted_object for a in world.agents.values() if isinstance(a.adapted_object, cls)]
-    assert len(ours) >= 3
-    assert all(agent.fallbacks == agent.errors == 0 for agent in ours)
-    names = ("quantity", "unit_price", "delivery_time", "signed_at")
-    return [tuple(c[name] for name in names) for c in world.signed_contracts]
+class Ends(LearntExecutor):
+    """A learnt L3 that ends every negotiation."""
+
+    mode, view, width = "residual", "context", 4
+
+    def act(self, state: Any, situation: Situation, **options: Any) -> L3Actions:
+        n = len(situation)
+        return L3Actions(np.full(n, END), np.zeros((n, 3), np.int64), {}, np.zeros(n, np.float32))
 
 
-def test_the_examples_change_what_is_played() -> None:
-    assert contracts(OwnL2) != contracts(LitaAgentRules)
-    assert contracts(OwnL3) != contracts(LitaAgentHRL)
+def test_the_example_of_own_answers_accepts_late_what_is_safe() -> None:
+    s = played(PENGUIN_MIDDLE, L1SafetyLayer()).situation
+    answers, state = OwnAnswers(Ends()), np.zeros((len(s), 4), np.float32)
+    safe = s.seller & s.acceptable
+    assert safe.any()
+    assert (s.acceptable & ~s.seller).any()
+    late = answers.act(state, replace(s, relative_time=np.full_like(s.relative_time, 0.9)))
+    assert np.array_equal(late.op, np.where(safe, ACCEPT, END))
+    early = answers.act(state, replace(s, relative_time=np.full_like(s.relative_time, 0.1)))
+    assert (early.op == END).all()
+
+
+def test_the_example_of_own_goals_buys_nothing_on_the_last_days() -> None:
+    class Ones:
+        def goals_of_days(self, days: DayBatch) -> Any:
+            return np.ones((len(days), 16), np.float32)
+
+    goals = OwnGoals(Ones()).goals_of_days(day_batch([a_day(current_step=s, n_steps=50) for s in (10, 41, 42, 49)]))
+    quantity = goals.reshape(4, 4, 2, 2)[..., 0]  # day, bucket, [buy, sell]
+    assert quantity[:, :, 0].tolist() == [[1] * 4, [1] * 4, [0] * 4, [0] * 4]
+    assert (quantity[:, :, 1] == 1).all()
+    assert (goals.reshape(4, 4, 2, 2)[..., 1] == 1).all(), "prices are left alone"
 
 
 def test_an_example_that_cannot_work_says_why() -> None:
