@@ -12,7 +12,7 @@ from echelon.hmasd.commands.train import run
 from echelon.hmasd.options import TrainOptions
 from tests.hmasd.small import small
 
-CHAPTER = (Path(__file__).parents[2] / "docs" / "walkthrough.md").read_text().partition("## 10. HMASD")[2]
+CHAPTER = (Path(__file__).parents[2] / "docs" / "walkthrough.md").read_text().partition(". HMASD: train")[2]
 
 
 def test_its_python_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

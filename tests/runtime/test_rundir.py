@@ -71,3 +71,14 @@ def test_the_log_goes_to_the_run(tmp_path: Path) -> None:
     logger.info("outside")
     assert "INFO inside" in run.log.read_text()
     assert "outside" not in run.log.read_text()
+
+
+def test_an_option_that_an_older_version_did_not_have_had_its_default(tmp_path: Path) -> None:
+    open_run(tmp_path, {"seed": 1, "config": {"lr": 1.0}})
+    defaults = {"config": {"lr": 5.0, "discount": "per_step"}}
+    now = {"seed": 1, "config": {"lr": 1.0, "discount": "per_step"}}
+    assert open_run(tmp_path, now, defaults=defaults).resumed
+    with pytest.raises(OptionsDiffer, match=r'config.discount: "per_step" → "other"'):
+        open_run(tmp_path, {"seed": 1, "config": {"lr": 1.0, "discount": "other"}}, defaults=defaults)
+    with pytest.raises(OptionsDiffer, match=r"config.discount: \(not set\)"):
+        open_run(tmp_path, now)

@@ -26,6 +26,7 @@ from echelon.hmasd.networks.networks import HMASDNetworks
 from echelon.hmasd.player import Player, find_checkpoint
 from echelon.onpolicy.batch import Rollout
 from echelon.onpolicy.collector import check_version
+from echelon.onpolicy.groups import Groups
 from echelon.runtime.checkpoint import save_checkpoint
 
 if TYPE_CHECKING:
@@ -40,8 +41,9 @@ logger = logging.getLogger("echelon.hmasd")
 class HMASDAgent(Player):
     """A player that learns."""
 
-    def __init__(self, config: HMASDConfig, spec: EnvSpec, device: str = "cpu") -> None:
+    def __init__(self, config: HMASDConfig, spec: EnvSpec, device: str = "cpu", groups: Groups | None = None) -> None:
         super().__init__(config, spec)
+        self._groups = Groups(config.learning_groups) if groups is None else groups
         self.device = found_device(device)
         """Where updates are computed; acting, a few numbers at a time, is quicker on the processor."""
         self._learner: HMASDLearner | None = None
@@ -62,7 +64,7 @@ class HMASDAgent(Player):
             if self._is_away:
                 learning = HMASDNetworks.on(self.device, self.sizes)
                 learning.load_state_dict(self.networks.state_dict())
-            self._learner = HMASDLearner(learning, self.config)
+            self._learner = HMASDLearner(learning, self.config, groups=self._groups)
         return self._learner
 
     @property

@@ -41,6 +41,8 @@ class HMASDConfig:
     collectors: int = 1
     """groups the worlds are divided into; each collects on its own, in the same shapes here or on any number of
     workers, so that the result is the same to the bit; another number of groups is another run"""
+    group_gradients: bool = False
+    """differentiate every group by itself and add the gradients: what --learners spreads over processes"""
 
     k: int = 10
     """steps a choice of skills lasts"""
@@ -157,6 +159,11 @@ class HMASDConfig:
     def skilled(self) -> bool:
         """There is a coordinator, and skills."""
         return self.algorithm == "hmasd"
+
+    @property
+    def learning_groups(self) -> int:
+        """Groups of worlds that are differentiated apart."""
+        return self.collectors if self.group_gradients else 1
 
     def round_size(self, env_steps: int) -> int:
         """Samples of the round that starts after `env_steps`: constant, or linear in progress."""

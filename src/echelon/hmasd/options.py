@@ -50,6 +50,9 @@ class TrainOptions:
     """number of newest checkpoints to keep; not given: all"""
     executor: str = "serial"
     """where rounds are collected: serial, loky:2, dask, dask:tcp://host:8786; needs --collectors of 2 or more"""
+    learners: int = 1
+    """processes that collect and learn together, each with an equal share of the groups of --collectors; needs
+    --group-gradients. The result does not depend on their number. On several machines: see docs/scaling-out.md"""
     device: str = "cpu"
     """torch device of the updates, such as cuda; collecting stays on the processor"""
     env_workers: int | None = None
@@ -78,6 +81,15 @@ class TrainOptions:
             raise ValueError("--tensorboard and --no-tensorboard were both given; use one")
         if self.eval_only and self.model_path is None:
             raise ValueError("--eval-only needs --model-path: the checkpoint to evaluate")
+        if self.learners < 1:
+            raise ValueError(f"learners={self.learners} must be at least 1")
+        if self.learners > 1 and (not self.config.group_gradients or self.config.collectors % self.learners):
+            raise ValueError(
+                f"--learners {self.learners} share the groups of worlds; use --group-gradients --collectors "
+                f"{self.learners} or a multiple"
+            )
+        if self.executor != "serial" and self.learners > 1:
+            raise ValueError(f"--learners {self.learners} collect themselves; leave --executor {self.executor} out")
         if self.executor != "serial" and self.config.collectors == 1:
             raise ValueError(
                 f"--executor {self.executor} with --collectors 1 would use one worker; use --collectors 2 or more"

@@ -15,7 +15,7 @@ Words used throughout the engine:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -187,6 +187,22 @@ def concatenate(batches: Sequence[RolloutBatch]) -> RolloutBatch:
         rows = -(-slots // first.chunk) if tree == "state" else slots
         joined[tree] = {name: _beside([t[name] for t in trees], rows) for name in trees[0]}
     return RolloutBatch(version=first.version, chunk=first.chunk, **joined)
+
+
+def some_columns(batch: RolloutBatch, columns: slice) -> RolloutBatch:
+    """The decisions of some worlds."""
+    changes: dict[str, Any] = {name: getattr(batch, name)[:, columns] for name in UNIT_FIELDS + SLOT_FIELDS}
+    for tree in (*TREE_FIELDS, "state"):
+        changes[tree] = {name: array[:, columns] for name, array in getattr(batch, tree).items()}
+    return replace(batch, **changes)
+
+
+def group_columns(batch: RolloutBatch, groups: int) -> list[slice]:
+    """The columns of each of so many groups of worlds side by side."""
+    if batch.columns % groups:
+        raise ValueError(f"{batch.columns} worlds cannot be {groups} groups of equal size")
+    size = batch.columns // groups
+    return [slice(i * size, (i + 1) * size) for i in range(groups)]
 
 
 def _beside(arrays: Sequence[Array], rows: int) -> Array:

@@ -58,10 +58,21 @@ class JointAdam:
         self._gradient = self._spread(gradients)
         return self._gradient
 
+    @property
+    def gradient(self) -> Tensor:
+        """The gradient that the next `step` takes, to be changed in place; gathered if nothing was put."""
+        return self.gather() if self._gradient is None else self._gradient
+
+    def put(self, gradient: Tensor) -> None:
+        """Let the next `step` take this gradient, one array like `joint`, in place of the parameters' own."""
+        if gradient.shape != self.joint.shape:
+            raise ValueError(f"a gradient of {tuple(gradient.shape)} for parameters of {tuple(self.joint.shape)}")
+        self._gradient = gradient
+
     @torch.no_grad()
     def step(self) -> None:
         """One step along the gathered gradient."""
-        gradient = self.gather() if self._gradient is None else self._gradient
+        gradient = self.gradient
         if [p.data_ptr() for p in self.parameters] != self._places:
             raise ValueError("parameters were moved (by .to(), .double(), ...) after their optimiser was made")
         if not self._saved:
@@ -131,7 +142,7 @@ class JointAdam:
 
 def clip_gradients(optimizers: Sequence[JointAdam], limit: float | None) -> Tensor:
     """Shorten the gathered gradient of all optimisers together to `limit`; returns its length before."""
-    gradients = [optimizer.gather() for optimizer in optimizers]
+    gradients = [optimizer.gradient for optimizer in optimizers]
     norm: Tensor = torch.linalg.vector_norm(torch.stack([torch.linalg.vector_norm(gradient) for gradient in gradients]))
     if limit is not None:
         scale = (limit / (norm + 1e-6)).clamp(max=1.0)

@@ -18,8 +18,9 @@ import torch
 from torch import Tensor, nn
 
 from echelon.onpolicy.advantage import batch_gae
-from echelon.onpolicy.batch import Array, RolloutBatch, VersionError
+from echelon.onpolicy.batch import Array, RolloutBatch, VersionError, group_columns, some_columns
 from echelon.onpolicy.chunks import Chunks, cut
+from echelon.onpolicy.groups import Groups, in_order
 from echelon.onpolicy.loss import Count, Evaluation, PPOLoss, ppo_loss
 from echelon.onpolicy.normalize import ValueNormalizer, normalize_advantage
 from echelon.onpolicy.optimizer import JointAdam, check_optimizers, clip_gradients
@@ -75,14 +76,21 @@ class PPOLearner:
 
     `optimizers` must hold every trainable parameter of the policy exactly once. `seed` draws the mini-batches. Batches
     carry the critic's raw outputs: the learner turns them into units of reward with the statistics that held while
-    collecting.
+    collecting. `groups` of worlds are differentiated apart, here or by other processes that hold the same batch.
     """
 
     def __init__(
-        self, policy: Policy, optimizers: Sequence[JointAdam], options: PPOOptions, seed: int = 0, version: int = 0
+        self,
+        policy: Policy,
+        optimizers: Sequence[JointAdam],
+        options: PPOOptions,
+        seed: int = 0,
+        version: int = 0,
+        groups: Groups | None = None,
     ) -> None:
         check_optimizers(dict(policy.named_parameters()), optimizers)
         self.policy, self.optimizers, self.options, self.version = policy, list(optimizers), options, version
+        self.groups = Groups() if groups is None else groups
         self.normalizer = ValueNormalizer(options.value_beta, options.value_std_floor)
         self.generator = torch.Generator().manual_seed(seed)
         self._trainable = {name: p for name, p in policy.named_parameters() if p.requires_grad}
@@ -119,12 +127,15 @@ class PPOLearner:
             if options.normalize_advantage
             else advantage
         )
-        chunks = cut(batch, scaled, target).to(self.device)
-        if options.minibatches > len(chunks):
-            raise ValueError(
-                f"minibatches={options.minibatches} exceeds the {len(chunks)} chunks of the batch; use fewer"
-            )
-        steps, epochs, ratio_error = self._epochs(chunks)
+        parts = [
+            cut(some_columns(batch, columns), scaled[:, columns], target[:, columns]).to(self.device)
+            for columns in group_columns(batch, self.groups.count)
+        ]
+        fewest = min(len(chunks) for chunks in parts)
+        if options.minibatches > fewest:
+            where = "the batch" if len(parts) == 1 else "a group"
+            raise ValueError(f"minibatches={options.minibatches} exceeds the {fewest} chunks of {where}; use fewer")
+        steps, epochs, ratio_error = self._epochs(parts)
         stats = _stats(batch, steps, epochs, ratio_error, value[acts], returns[acts])
         self.normalizer, self.version = normalizer, self.version + 1
         return stats
@@ -138,14 +149,14 @@ class PPOLearner:
         """Outputs of the critic in units of reward."""
         return self.normalizer.denormalize(value) if self.options.normalize_value else value
 
-    def _epochs(self, chunks: Chunks) -> tuple[Array, int, float]:
+    def _epochs(self, parts: Sequence[Chunks]) -> tuple[Array, int, float]:
         """Figures of every optimiser step (S, 7 + U), the gradient's norm first; epochs run; the first ratio error."""
         options, ratio_error, epochs = self.options, math.nan, 0
         rows: list[Tensor] = []
         while epochs < options.epochs:
             epochs += 1
-            for part in self._minibatches(chunks):
-                figures, error = self._gradient(part)
+            for minibatch, count in self._minibatches(parts):
+                figures, error = self._gradient(minibatch, count)
                 if not rows:
                     ratio_error = self._check_first(error)
                 norm = clip_gradients(self.optimizers, options.max_grad_norm)
@@ -162,23 +173,45 @@ class PPOLearner:
             )
         return steps, epochs, ratio_error
 
-    def _minibatches(self, chunks: Chunks) -> Iterator[Chunks]:
+    def _minibatches(self, parts: Sequence[Chunks]) -> Iterator[tuple[list[Chunks], Count]]:
+        """The chunks of the groups computed here, and the count over all groups, of each mini-batch."""
+        mine = self.groups.mine
         if self.options.minibatches == 1:
-            yield chunks
+            yield [parts[group] for group in mine], Count.of(torch.cat([part.acts for part in parts], 1))
             return
-        order = torch.randperm(len(chunks), generator=self.generator)
-        for index in order.tensor_split(self.options.minibatches):
-            yield chunks.select(index.to(self.device))
+        orders = [torch.randperm(len(part), generator=self.generator) for part in parts]
+        shares = [order.to(self.device).tensor_split(self.options.minibatches) for order in orders]
+        for indices in zip(*shares, strict=True):
+            acts = [part.acts.index_select(1, index) for part, index in zip(parts, indices, strict=True)]
+            yield [parts[group].select(indices[group]) for group in mine], Count.of(torch.cat(acts, 1))
 
-    def _gradient(self, part: Chunks) -> tuple[Tensor, Tensor]:
-        """Leave the gradient of one mini-batch in the parameters, computed in `accumulate` pieces."""
+    def _gradient(self, minibatch: Sequence[Chunks], count: Count) -> tuple[Tensor, Tensor]:
+        """Leave the gradient of one mini-batch, the sum over all groups, for the optimisers; its figures, ratio error.
+
+        One group leaves it in the parameters, several in the optimisers' arrays.
+        """
+        if self.groups.count == 1:
+            return self._group_gradient(minibatch[0], count)
+        rows = []
+        for part in minibatch:
+            figures, error = self._group_gradient(part, count)
+            rows.append(torch.cat([*(o.gather() for o in self.optimizers), figures, error.reshape(1)]))
+        found = self.groups.gather(torch.stack(rows))
+        sizes = [o.joint.numel() for o in self.optimizers]
+        *gradients, figures = torch.split(in_order(found[:, :-1]), [*sizes, found.shape[1] - 1 - sum(sizes)])
+        for optimizer, gradient in zip(self.optimizers, gradients, strict=True):
+            optimizer.put(gradient)
+        return figures, found[:, -1].max()
+
+    def _group_gradient(self, part: Chunks, count: Count) -> tuple[Tensor, Tensor]:
+        """Leave the gradient of one group's share in the parameters, computed in `accumulate` pieces."""
         for optimizer in self.optimizers:
             optimizer.zero_grad()
         pieces = [part]
         if self.options.accumulate > 1:
             indices = torch.arange(len(part), device=self.device).tensor_split(min(self.options.accumulate, len(part)))
             pieces = [part.select(index) for index in indices]
-        count, losses = Count.of(part.acts), []
+        losses = []
         for piece in pieces:
             loss = self._loss(self.policy.evaluate(piece), piece, count)
             loss.total.backward()  # type: ignore[no-untyped-call]

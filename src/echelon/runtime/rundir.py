@@ -89,11 +89,13 @@ def open_run(
     kind: str = TRAINING,
     resume: bool = True,
     may_change: Collection[str] = (),
+    defaults: Mapping[str, Any] | None = None,
 ) -> RunDir:
     """Create the run's directory, or continue the existing one.
 
     `config` holds JSON values. `resume=False` raises if the directory contains a run. Options in
-    `may_change` (dotted names) do not affect the result, such as the number of workers: they may differ.
+    `may_change` (dotted names) do not affect the result, such as the number of workers: they may differ. An option
+    that an older version did not have had the value that `defaults` gives.
     """
     path = Path(run_dir)
     there = read_config(path)
@@ -107,7 +109,7 @@ def open_run(
         return RunDir(path, resumed=False)
     if not resume:
         raise FileExistsError(f"{path} already contains a run; resume it, or use another directory")
-    check_options(path, there.options, config, may_change)
+    check_options(path, there.options, config, may_change, defaults)
     return RunDir(path, resumed=True)
 
 
@@ -144,8 +146,15 @@ def read_config(path: Path) -> SavedConfig | None:
     return SavedConfig(content.get("kind"), content["options"])
 
 
-def check_options(path: Path, old: Mapping[str, Any], new: Mapping[str, Any], may_change: Collection[str] = ()) -> None:
+def check_options(
+    path: Path,
+    old: Mapping[str, Any],
+    new: Mapping[str, Any],
+    may_change: Collection[str] = (),
+    defaults: Mapping[str, Any] | None = None,
+) -> None:
     """Raise `OptionsDiffer` if an option that matters was changed."""
+    old = _completed(old, defaults or {})
     unknown = set(may_change) - set(_flatten(old)) - set(_flatten(new))
     if unknown:
         raise ValueError(f"may_change contains names that are not options of this run: {', '.join(sorted(unknown))}")
@@ -164,6 +173,15 @@ def diff_options(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
         for name in names
         if before.get(name) != after.get(name)
     ]
+
+
+def _completed(options: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
+    """The options with defaults for those that are missing, nested ones too."""
+    found = {**defaults, **options}
+    for name, value in defaults.items():
+        if isinstance(value, Mapping) and isinstance(options.get(name), Mapping):
+            found[name] = _completed(options[name], value)
+    return found
 
 
 def _flatten(options: Mapping[str, Any], prefix: str = "") -> dict[str, str]:

@@ -70,7 +70,7 @@ def with_earlier(folder: Path, planned: Sequence[Planned]) -> list[Planned]:
         there = read_config(each.options.directory)
         if there is not None:
             saved = train.run_options(each.options)
-            check_options(each.options.directory, there.options, saved, train.may_change(each.options))
+            check_options(each.options.directory, there.options, saved, train.may_change(each.options), train.DEFAULTS)
     names = {each.name for each in planned}
     file = folder / "bench.json"
     earlier = read_json(file)["runs"] if file.is_file() else []

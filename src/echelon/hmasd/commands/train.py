@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from echelon.envs.vector import VectorEnv
 from echelon.hmasd.agent import HMASDAgent, find_checkpoint
 from echelon.hmasd.background import BackgroundEvaluation, Weights
 from echelon.hmasd.commands.export import export_curves
+from echelon.hmasd.commands.learners import learners
 from echelon.hmasd.config import HMASDConfig
 from echelon.hmasd.evaluation import evaluate, move_to
 from echelon.hmasd.learning.learner import UpdateStats
@@ -23,6 +24,7 @@ from echelon.hmasd.learning.shares import LocalShares, RemoteShares
 from echelon.hmasd.learning.tags import round_tags
 from echelon.hmasd.networks.sizes import Sizes, spec_from_json
 from echelon.hmasd.options import TrainOptions
+from echelon.onpolicy.groups import Groups
 from echelon.onpolicy.loop import Round, TrainingLoop
 from echelon.onpolicy.ppo import under
 from echelon.runtime.board import how_to_open, tensorboard, wanted
@@ -48,14 +50,17 @@ MAY_CHANGE = (
     "eval_greedy",
     "checkpoint_every",
     "wandb",
+    "learners",
 )
 """Options that change nothing that is learnt: a run may be resumed with another value."""
+DEFAULTS = {"config": HMASDConfig().to_json()}
+"""What an option was in a run of a version that did not have it."""
 
 
 class Run:
     """One training: agent, worlds and loop, with what was done so far."""
 
-    def __init__(self, options: TrainOptions, executor: NamedExecutor | None) -> None:
+    def __init__(self, options: TrainOptions, executor: NamedExecutor | None, groups: Groups | None = None) -> None:
         config = options.config
         probe = make_vector_env(
             config.env, 1, 0, **({} if is_built_in(config.env) else {"workers": 0}), **config.environment_options()
@@ -63,12 +68,12 @@ class Run:
         with probe:
             if config.agent_ids is None:
                 config = replace(config, agent_ids=alike(probe))
-            self.agent = HMASDAgent(config, probe.spec, options.device)
+            self.agent = HMASDAgent(config, probe.spec, options.device, groups)
         agent = self.agent
         self.worlds: LocalShares | RemoteShares
         if executor is None:
             self.worlds = LocalShares(
-                config, agent.networks, lambda: agent.version, agent.count_samples, options.env_workers
+                config, agent.networks, lambda: agent.version, agent.count_samples, options.env_workers, groups
             )
         else:
             self.worlds = RemoteShares(config, agent.networks, lambda: agent.version, agent.count_samples, executor)
@@ -134,17 +139,41 @@ def run(options: TrainOptions) -> int:
     if options.eval_only:
         return evaluate_only(options)
     require_wandb(options.wandb)
+    with learners(options, follow) as groups:
+        if groups.rank == 0:
+            lead(options, groups)
+        else:
+            follow(options, groups)
+    return 0
+
+
+def follow(options: TrainOptions, groups: Groups) -> None:
+    """A learner that only collects and learns: the first one decides where to start, and writes what there is."""
+    training = Run(options, None, groups)
+    with closing(training.worlds):
+        path = groups.exchange(None)[0]
+        if path is not None:
+            training.load(path)
+        for done in training.loop:
+            training.episodes += len(training.worlds.episodes.returns)
+            if options.checkpoint_every and done.crossed(options.checkpoint_every) is not None:
+                training.worlds.state_dict()  # the first learner saves all groups
+        training.worlds.state_dict()
+
+
+def lead(options: TrainOptions, groups: Groups) -> None:
+    """The whole command, alone or as the first of several learners."""
     with ExitStack() as stack:
         if read_config(options.directory) is not None:
             open_directory(options)  # other options than the run's are refused before worlds are made
         if options.model_path is not None:
             find_checkpoint(options.model_path)
         executor = None if options.executor == "serial" else make_executor(options.executor)
-        training = Run(options, executor)
+        training = Run(options, executor, groups)
         stack.callback(training.worlds.close)
         folder = open_directory(options)  # nothing is written before the environment exists
         stack.enter_context(logs(folder, options))
-        begin(training, folder, options)
+        begin(training, folder, options, groups)
         resume_step = training.loop.env_steps if folder.resumed else None
         also = None if options.wandb == "off" else WandbRun(options.wandb, folder.path, run_options(options))
         metrics = stack.enter_context(MetricsWriter(folder.path, resume_step=resume_step, also=also))
@@ -154,12 +183,11 @@ def run(options: TrainOptions) -> int:
         train(training, folder, options, metrics)
     for kind in ("csv", "json"):
         export_curves(folder.path, folder.path / f"curves.{kind}")
-    return 0
 
 
 def open_directory(options: TrainOptions) -> RunDir:
     """The run's directory, made or continued."""
-    return open_run(options.directory, run_options(options), may_change=may_change(options))
+    return open_run(options.directory, run_options(options), may_change=may_change(options), defaults=DEFAULTS)
 
 
 def train(training: Run, folder: RunDir, options: TrainOptions, metrics: MetricsWriter) -> None:
@@ -186,8 +214,8 @@ def train(training: Run, folder: RunDir, options: TrainOptions, metrics: Metrics
         evaluations.close()
 
 
-def begin(training: Run, folder: RunDir, options: TrainOptions) -> None:
-    """Load the run's own last checkpoint, or the one given, if there is any."""
+def begin(training: Run, folder: RunDir, options: TrainOptions, groups: Groups) -> None:
+    """Load the run's own last checkpoint, or the one given, if there is any; other learners load the same."""
     config = options.config
     slots = config.samples_per_update // config.envs
     if config.skilled and config.k > slots:
@@ -204,6 +232,7 @@ def begin(training: Run, folder: RunDir, options: TrainOptions) -> None:
         )  # fmt: skip
     own = latest(folder.checkpoints)
     path = own if own is not None else options.model_path and find_checkpoint(options.model_path)
+    groups.exchange(path)
     if path is not None:
         training.load(path)
         logger.info("resuming from %s: %d steps", path, training.loop.env_steps)

@@ -14,6 +14,7 @@ from echelon.hmasd.learning.rollout import COORDINATOR, DISCOVERER
 from echelon.hmasd.networks.networks import HMASDNetworks
 from echelon.onpolicy.batch import Rollout
 from echelon.onpolicy.collector import check_version
+from echelon.onpolicy.groups import Groups
 from echelon.onpolicy.loop import LevelLearner
 from echelon.onpolicy.optimizer import JointAdam, check_optimizers
 from echelon.onpolicy.ppo import PPOLearner, PPOStats, under
@@ -38,7 +39,9 @@ class HMASDLearner:
     them, and only then do the discriminators learn from the round.
     """
 
-    def __init__(self, networks: HMASDNetworks, config: HMASDConfig, version: int = 0) -> None:
+    def __init__(
+        self, networks: HMASDNetworks, config: HMASDConfig, version: int = 0, groups: Groups | None = None
+    ) -> None:
         self.networks, self.config = networks, config
         keep_memory()
         learners = {}
@@ -50,12 +53,12 @@ class HMASDLearner:
             if policy is not None:
                 seed = task_seed(config.seed, "minibatches", level)
                 learners[level] = PPOLearner(
-                    policy, [JointAdam(policy.parameters(), config.lr)], options, seed, version
+                    policy, [JointAdam(policy.parameters(), config.lr)], options, seed, version, groups
                 )
         self.levels = LevelLearner(learners)
         self.discriminators: Discriminators | None = None
         if networks.team is not None and networks.individual is not None:
-            self.discriminators = Discriminators(networks.team, networks.individual, config)
+            self.discriminators = Discriminators(networks.team, networks.individual, config, groups)
         self._optimizers = [o for learner in learners.values() for o in learner.optimizers]
         if self.discriminators is not None:
             self._optimizers.append(self.discriminators.optimizer)

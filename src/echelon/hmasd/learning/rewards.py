@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,7 +13,8 @@ from torch.nn import functional
 from echelon.hmasd.config import HMASDConfig
 from echelon.hmasd.networks.discriminators import IndividualDiscriminator, TeamDiscriminator, uniform_log
 from echelon.onpolicy.aligned import as_tensor
-from echelon.onpolicy.batch import Array, RolloutBatch
+from echelon.onpolicy.batch import Array, RolloutBatch, group_columns, some_columns
+from echelon.onpolicy.groups import Groups, in_order
 from echelon.onpolicy.optimizer import JointAdam
 from echelon.onpolicy.ppo import under
 
@@ -108,8 +109,15 @@ class RewardUnit:
 class Discriminators:
     """q_D and q_d with their optimiser."""
 
-    def __init__(self, team: TeamDiscriminator, individual: IndividualDiscriminator, config: HMASDConfig) -> None:
+    def __init__(
+        self,
+        team: TeamDiscriminator,
+        individual: IndividualDiscriminator,
+        config: HMASDConfig,
+        groups: Groups | None = None,
+    ) -> None:
         self.team, self.individual, self.config = team, individual, config
+        self.groups = Groups() if groups is None else groups
         self.optimizer = JointAdam([*team.parameters(), *individual.parameters()], config.lr)
         self.unit = RewardUnit()
         self.device = self.optimizer.joint.device
@@ -142,20 +150,38 @@ class Discriminators:
 
     def update(self, batch: RolloutBatch) -> DiscriminatorStats:
         """Learn from this round alone: a longer memory would hold skills that mean something else by now."""
-        parts = SkillData.of(batch, self.device).split(self.config.minibatches)
+        groups = [
+            SkillData.of(some_columns(batch, columns), self.device).split(self.config.minibatches)
+            for columns in group_columns(batch, self.groups.count)
+        ]
         first: DiscriminatorStats | None = None
-        for data in parts * self.config.discriminator_epochs:
-            self.optimizer.zero_grad()
-            team_loss, team_right = _guesses(self.team(data.state), data.team_skill)
-            own = self.individual(data.observation, data.its_team_skill)
-            own_loss, own_right = _guesses(own, data.agent_skill)
-            loss = team_loss + own_loss
-            loss.backward()  # type: ignore[no-untyped-call]
+        for parts in list(zip(*groups, strict=True)) * self.config.discriminator_epochs:
+            whole = sum(len(part.team_skill) for part in parts), sum(len(part.agent_skill) for part in parts)
+            figures = self._gradient([parts[group] for group in self.groups.mine], whole)
             self.optimizer.step()
             if first is None:
-                first = DiscriminatorStats(float(loss.detach()), float(team_right), float(own_right))
+                first = DiscriminatorStats(*figures.tolist())
         assert first is not None  # discriminator_epochs is at least 1
         return first
+
+    def _gradient(self, mine: Sequence[SkillData], whole: tuple[int, int]) -> Tensor:
+        """Leave the gradient over all groups for the optimiser; loss and both shares of right guesses, (3,)."""
+        rows = []
+        for data in mine:
+            self.optimizer.zero_grad()
+            team_loss, team_right = _guesses(self.team(data.state), data.team_skill, whole[0])
+            own = self.individual(data.observation, data.its_team_skill)
+            own_loss, own_right = _guesses(own, data.agent_skill, whole[1])
+            loss = team_loss + own_loss
+            loss.backward()  # type: ignore[no-untyped-call]
+            rows.append(torch.stack([loss.detach(), team_right, own_right]))
+            if self.groups.count > 1:
+                rows[-1] = torch.cat([self.optimizer.gather(), rows[-1]])
+        if self.groups.count == 1:
+            return rows[0]
+        total = in_order(self.groups.gather(torch.stack(rows)))
+        self.optimizer.put(total[:-3])
+        return total[-3:]
 
     def state_dict(self) -> dict[str, Tensor]:
         """Weights and optimiser."""
@@ -172,7 +198,7 @@ class Discriminators:
         self.optimizer.load_state_dict(under(state, "optimizer."))
 
 
-def _guesses(log_probs: Tensor, truth: Tensor) -> tuple[Tensor, Tensor]:
-    """The cross-entropy, and the share of right guesses."""
+def _guesses(log_probs: Tensor, truth: Tensor, whole: int) -> tuple[Tensor, Tensor]:
+    """What these rows add to the cross-entropy and to the share of right guesses, of `whole` rows."""
     right = log_probs.argmax(1) == truth
-    return functional.nll_loss(log_probs, truth), right.float().mean()
+    return functional.nll_loss(log_probs, truth, reduction="sum") / whole, right.sum() / whole

@@ -27,6 +27,7 @@ from echelon.hmasd.networks.networks import HMASDNetworks
 from echelon.hmasd.networks.sizes import Sizes
 from echelon.onpolicy.batch import Array, Rollout
 from echelon.onpolicy.collector import join_rounds
+from echelon.onpolicy.groups import Groups
 from echelon.onpolicy.ppo import under
 from echelon.runtime.execution.executors import NamedExecutor, WorkerDied
 from echelon.runtime.seeding import task_seed
@@ -70,7 +71,7 @@ def group_collector(
 
 
 class LocalShares:
-    """All groups in this process, one after the other."""
+    """All groups in this process, one after the other; or those of `groups` that are this process's."""
 
     def __init__(
         self,
@@ -79,31 +80,43 @@ class LocalShares:
         version_of: Callable[[], int],
         on_step: Callable[[int], None],
         env_workers: int | None = None,
+        groups: Groups | None = None,
     ) -> None:
-        self.groups = [
-            group_collector(config, i, networks, group_env(config, i, env_workers), version_of, on_step)
-            for i in range(config.collectors)
-        ]
+        self._all = Groups(config.collectors) if groups is None or groups.count == 1 else groups
+        self._on_step = on_step
+        self.groups = {
+            i: group_collector(config, i, networks, group_env(config, i, env_workers), version_of, on_step)
+            for i in self._all.mine
+        }
         self.episodes = Episodes.join([])
 
     def collect(self, version: int, steps: int) -> Rollout:
-        """A round of equal shares."""
-        rounds = [group.collect(version, steps // len(self.groups)) for group in self.groups]
-        self.episodes = Episodes.join([group.episodes for group in self.groups])
+        """A round of equal shares; every process gets the whole."""
+        share = steps // self._all.count
+        own = [(group.collect(version, share), group.episodes) for group in self.groups.values()]
+        shares = [pair for process in self._all.exchange(own) for pair in process]
+        self.episodes = Episodes.join([episodes for _, episodes in shares])
+        if len(own) < len(shares):
+            self._on_step(share * (len(shares) - len(own)))  # what the others collected
+        rounds = [rollout for rollout, _ in shares]
         return rounds[0] if len(rounds) == 1 else join_rounds(rounds, version)
 
     def state_dict(self) -> State:
-        """States of all groups."""
-        return {f"{i}.{name}": t for i, group in enumerate(self.groups) for name, t in group.state_dict().items()}
+        """States of all groups; all processes must ask together."""
+        own: Sent = {
+            f"{i}.{name}": t.numpy() for i, group in self.groups.items() for name, t in group.state_dict().items()
+        }
+        everywhere = [item for process in self._all.exchange(own) for item in process.items()]
+        return {name: torch.from_numpy(array) for name, array in everywhere}
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Continue all groups."""
-        for i, group in enumerate(self.groups):
+        """Continue the groups of this process."""
+        for i, group in self.groups.items():
             group.load_state_dict(under(state, f"{i}."))
 
     def close(self) -> None:
         """Give back the worlds."""
-        for group in self.groups:
+        for group in self.groups.values():
             group.env.close()
 
 
