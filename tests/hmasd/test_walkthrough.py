@@ -20,7 +20,7 @@ def test_its_python_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     folder = Path("runs/hmasd/alice_and_bob-hmasd-seed0")
     run(TrainOptions(output_dir=folder, config=small(total_steps=80), eval_every=0, checkpoint_every=0, quiet=True))
     blocks = re.findall(r"^```python\n(.*?)^```", CHAPTER, re.MULTILINE | re.DOTALL)
-    assert len(blocks) == 2
+    assert len(blocks) == 3
     for block in blocks:
         exec(compile(block, "walkthrough.md", "exec"), {})
     assert HMASDAgent.load("runs/mine").config.env == "mine"
