@@ -190,7 +190,9 @@ def concatenate(batches: Sequence[RolloutBatch]) -> RolloutBatch:
 
 
 def some_columns(batch: RolloutBatch, columns: slice) -> RolloutBatch:
-    """The decisions of some worlds."""
+    """The decisions of some worlds; the batch itself if they are all of them."""
+    if columns == slice(0, batch.columns):
+        return batch
     changes: dict[str, Any] = {name: getattr(batch, name)[:, columns] for name in UNIT_FIELDS + SLOT_FIELDS}
     for tree in (*TREE_FIELDS, "state"):
         changes[tree] = {name: array[:, columns] for name, array in getattr(batch, tree).items()}
