@@ -67,7 +67,7 @@ def answer_time(rows: MicroDataset, threads: int = 12, rounds: int = 200) -> Non
     """One answer for all threads: each told one more offer, then one forward."""
     layer = TemporalDecisionTransformer().eval()
     batch = rows.batch(np.arange(min(len(rows), threads)))
-    situation = situation_of(batch, np.full(len(batch.op), 0.1, np.float32))
+    situation = situation_of(batch, np.full(len(batch.thread), 0.1, np.float32))
     n = len(situation)
     token = np.tile(np.array([5.0, 0.5, 2.0, 0.0], np.float32), (n, 1, 1))  # one more offer in each thread
     at, one, seconds = np.arange(n), np.ones(n, np.int64), []

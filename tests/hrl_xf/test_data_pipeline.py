@@ -18,6 +18,7 @@ from echelon.hrl_xf import data_pipeline
 from echelon.hrl_xf.data_pipeline import load_l4_distill_data, load_samples, load_tournament_data, save_samples
 from echelon.hrl_xf.dataset import datasets, tournament
 from echelon.hrl_xf.dataset.cache import parse_group
+from echelon.hrl_xf.dataset.samples import MicroBatch
 from echelon.hrl_xf.dataset.split import SPLITS, WorldSplit
 from echelon.hrl_xf.dataset.tournament import TournamentData
 from echelon.hrl_xf.recording.log_files import find_logs
@@ -78,6 +79,12 @@ def load(logs: tuple[Path, Path], name: str = "Pe", **options: Any) -> Any:
     return load_tournament_data(logs[0], name, 1, cache_dir=logs[1], quiet=True, **options)
 
 
+def assert_same_batch(one: MicroBatch, other: MicroBatch) -> None:
+    for part, its in ((one, other), (one.decisions, other.decisions), (one.threads, other.threads)):
+        for name, column in vars(part).items():
+            assert not isinstance(column, np.ndarray) or same_bits(column, getattr(its, name)), name
+
+
 def test_saved_samples_come_back_without_logs_or_cache(logs: tuple[Path, Path], tmp_path: Path) -> None:
     macro, micro = load(logs, goal_backfill="v2")
     some, few = macro[5:25], micro.pick(np.array([9, 2, 40]))
@@ -85,8 +92,7 @@ def test_saved_samples_come_back_without_logs_or_cache(logs: tuple[Path, Path], 
     macro2, micro2 = load_samples(tmp_path / "out")
     assert same_bits(macro2.batch(np.arange(20)).X_temporal, some.batch(np.arange(20)).X_temporal)
     a, b = micro2.batch(np.arange(3)), few.batch(np.arange(3))
-    for name, column in vars(a).items():
-        assert same_bits(column, getattr(b, name)), name
+    assert_same_batch(a, b)
     assert a.goal.any()
     assert micro2[1].negotiation_id == few[1].negotiation_id
     assert micro2.data.fingerprint == micro.data.fingerprint
@@ -144,8 +150,7 @@ def test_sharded_data_give_the_same_batches(logs: tuple[Path, Path]) -> None:
     micros = [datasets.micro_of(data) for data in opened]
     at = rng.integers(0, len(micros[0]), 300)
     one, other = (micro.batch(at) for micro in micros)
-    for name, column in vars(one).items():
-        assert same_bits(column, getattr(other, name)), name
+    assert_same_batch(one, other)
     sets = [datasets.l4_of(data) for data in opened]
     at = rng.integers(0, len(sets[0]), 50)
     assert same_bits(sets[0].batch(at).thread_feat, sets[1].batch(at).thread_feat)
@@ -178,16 +183,19 @@ def assert_sound(folder: Path, content: bytes) -> bool:
     data = TournamentData.open(folder, [record], 40)
     macro, micro = datasets.macro_of(data), datasets.micro_of(data)
     days, b = macro.batch(np.arange(len(macro))), micro.batch(np.arange(len(micro)))
-    for array in (days.x_static, days.X_temporal, days.goal, b.tokens, b.baseline, b.safe, b.B_free, b.open_goal):
+    d = b.decisions
+    made = (days.x_static, days.X_temporal, days.goal, b.threads.tokens, d.baseline, d.safe, d.B_free, b.open_goal)
+    for array in made:
         assert np.isfinite(array).all()
     assert (days.goal[:, ::2] >= 0).all()
-    assert (b.history <= b.token_mask.sum(axis=1)[b.thread]).all()
-    assert (b.op[~b.on_table] != 0).all()
+    assert (d.history <= b.threads.mask.sum(axis=1)[b.thread]).all()
+    assert (d.op[~d.on_table] != 0).all()
     deal = data.tables.store.take("thread.deal", data.rows("thread"))
     assert ((deal[:, 0] > 0) | (deal == 0).all(axis=1)).all()
-    rows = np.flatnonzero(b.in_range)
-    assert b.time_mask[rows, b.time_label[rows]].all()
-    assert (b.offer_base[rows, 0] + b.delta_q[rows] <= b.safe[rows, b.time_label[rows]]).all()
+    rows = np.flatnonzero(d.in_range)
+    quantity, ahead, _ = d.offer[rows].T
+    assert d.open[rows, ahead].all()
+    assert (quantity <= d.safe[rows, ahead]).all()
     return True
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from echelon.hrl_xf.agent import LitaAgentHRL
 from echelon.hrl_xf.play.day import DayPlay, Question
+from echelon.hrl_xf.state.day_batch import in_days_ahead
 from echelon.hrl_xf.state.reservation import NOTHING, Wish
 from echelon.hrl_xf.state.schema import ACCEPT, REJECT
 from tests.hrl_xf.play.agent_cases import assert_sound, ours, play
@@ -41,7 +42,7 @@ class ToTheLimit(LitaAgentHRL):
     def _all_of_it(self, play: DayPlay, question: Question, seller: bool) -> Wish:
         book = play.book(seller)
         out = book.view()
-        if question.offer is not None and book.layer.allows(out, np.array([question.offer]))[0]:
+        if question.offer is not None and book.layer.allows(out, in_days_ahead([question.offer], play.step))[0]:
             return Wish(ACCEPT, question.offer)
         open_days = np.flatnonzero(out.open[0])
         if not len(open_days):
@@ -49,7 +50,7 @@ class ToTheLimit(LitaAgentHRL):
         self.turn += 1
         ahead = int(open_days[self.turn % len(open_days)])
         price = float(out.issues[0, 4] if seller else out.issues[0, 5])
-        offer = book.layer.clip(out, np.array([[1e6, price, ahead]])).row(0)
+        offer = book.layer.clip(out, np.array([[1e6, ahead, price]])).outcome(0, play.step)
         return NOTHING if offer is None else Wish(REJECT, offer)
 
 

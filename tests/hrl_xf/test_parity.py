@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from echelon.hrl_xf.recording.tracker import attach
-from echelon.hrl_xf.state.day_batch import Ledger, day_batch, issue_bounds
+from echelon.hrl_xf.state.day_batch import Ledger, day_batch, in_days_ahead, issue_bounds
 from echelon.hrl_xf.state.features import StateBuilder
 from echelon.hrl_xf.state.goals import open_goal
 from echelon.hrl_xf.state.l1_safety import L1SafetyLayer
@@ -32,7 +32,7 @@ from tests.hrl_xf.state.examples import day_records, goals_of, same_bits, signed
 
 AGENTS = ["PenguinAgent", "AS0", "RandomStdAgent", "SyncRandomStdAgent", "QuickDecisionAgent"]
 LAYER, BUILDER = L1SafetyLayer(), StateBuilder()
-GOAL, NUDGE = np.arange(16.0)[None], np.array([3.5, -1.25, 2.0])
+GOAL, NUDGE = np.arange(16.0)[None], np.array([3.5, 2.0, -1.25])
 
 Numbers = dict[str, Any]
 
@@ -46,6 +46,11 @@ def day_numbers(days: Any) -> Numbers:
     return {**numbers_of(BUILDER.build(days)), "buy": limits.buy_room, "sell": limits.sell_room, "B": limits.money_room}
 
 
+def seen_by(decision: Decision, today: int) -> Any:
+    """The offer on the table, if there is one.  # (1, 3)"""
+    return in_days_ahead([decision.offer or (0, today, 0)], today)
+
+
 def decision_numbers(days: Any, ledger: Ledger, seller: Any, issues: Any, offers: Any, on_table: Any) -> Numbers:
     out = LAYER.compute(days, ledger, seller, issues)
     answers = LAYER.answer(out, offers, on_table)
@@ -53,8 +58,8 @@ def decision_numbers(days: Any, ledger: Ledger, seller: Any, issues: Any, offers
         **numbers_of(out),
         **numbers_of(ledger),
         "op": answers.op,
-        "counter": answers.counter.outcome,
-        "clipped": LAYER.clip(out, out.baseline + NUDGE).outcome,
+        "counter": answers.counter.offer,
+        "clipped": LAYER.clip(out, out.baseline + NUDGE).offer,
         "open": open_goal(np.repeat(GOAL, len(out.step), axis=0), ledger),
     }
 
@@ -91,8 +96,9 @@ class Probe:
             if isinstance(entries[index], DecisionEntry) and index not in self.decision_numbers:
                 decision = entries[index].data
                 seller = np.array([decision.partner in awi.my_consumers])
-                issues = issue_bounds([issues_of(nmis[decision.partner].issues)])
-                offer, on_table = np.array([decision.offer or (0, 0, 0)]), np.array([decision.offer is not None])
+                today = day.current_step
+                issues = issue_bounds([issues_of(nmis[decision.partner].issues)], [today])
+                offer, on_table = seen_by(decision, today), np.array([decision.offer is not None])
                 numbers = decision_numbers(day_batch([day]), ledger, seller, issues, offer, on_table)
                 self.decision_numbers[index] = numbers
 
@@ -181,8 +187,8 @@ def test_every_decision_has_the_numbers_of_the_log(played: list[tuple[Any, Agent
             days.take(day_of),
             ledger,
             np.array([d.role == "seller" for d in decisions]),
-            issue_bounds([d.issues for d in decisions]),
-            np.array([d.offer or (0, 0, 0) for d in decisions]),
+            issue_bounds([d.issues for d in decisions], [day for _, day, _ in found]),
+            np.concatenate([seen_by(d, day) for _, day, d in found]),
             np.array([d.offer is not None for d in decisions]),
         )
         for row, (index, day, decision) in enumerate(found):

@@ -119,7 +119,7 @@ def both(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 def names_of(data: TournamentData, decisions: Any) -> Iterator[tuple[Key, str]]:
     """Agent, day, call and partner of decisions."""
-    m = data.tables.moments(decisions)
+    m = data.tables.decisions(decisions)
     for thread, call in zip(m.thread.tolist(), m.call.tolist(), strict=True):
         _, day, agent, partner = data.negotiation_id(thread).split("/")
         yield (agent, int(day), call), partner
@@ -141,7 +141,7 @@ def test_l3_sees_in_play_what_it_is_trained_on(both: Both) -> None:
     b = MicroDataset(both.data, rows).batch(np.arange(len(rows)))
     logged = situation_of(b, alphas_of(both.data)[rows])
     context, legal = context_of(logged), legal_of(logged, "residual", Q_SIZE, P_SIZE)
-    states = both.layer.states(*map(torch.as_tensor, (b.tokens, b.token_mask, b.thread, b.history)))
+    states = both.layer.states(*map(torch.as_tensor, (b.threads.tokens, b.threads.mask, b.thread, b.decisions.history)))
     for row, (key, partner) in enumerate(names_of(both.data, rows)):
         call = both.live[key]
         i = call.decided.partners.index(partner)

@@ -17,9 +17,9 @@ from echelon.hrl_xf.dataset.thread_tables import (
     pack_answer,
     unpack_answer,
 )
-from echelon.hrl_xf.dataset.tournament import Moments, TournamentData
+from echelon.hrl_xf.dataset.tournament import Decisions, TournamentData
 from echelon.hrl_xf.recording.log_columns import ASKED
-from echelon.hrl_xf.state.day_batch import Ledger, day_batch
+from echelon.hrl_xf.state.day_batch import Ledger, day_batch, in_days_ahead
 from echelon.hrl_xf.state.l1_safety import L1SafetyLayer
 from echelon.hrl_xf.state.schema import (
     ANSWERS,
@@ -48,8 +48,8 @@ def own_decisions(log: AgentLog) -> list[Found]:
     return [found for of_thread in threads.values() for found in of_thread]
 
 
-def moments_of(data: TournamentData) -> Moments:
-    return data.tables.moments(data.rows("decision"))
+def decisions_of(data: TournamentData) -> Decisions:
+    return data.tables.decisions(data.rows("decision"))
 
 
 @pytest.fixture(scope="module", params=[PENGUIN_FIRST, RANDOM, PENGUIN_MIDDLE], ids=["first", "random", "middle"])
@@ -65,12 +65,12 @@ def test_goals_are_those_of_the_days_records(case: tuple[AgentLog, TournamentDat
 
 def test_answers_and_offers_are_the_decisions_own(case: tuple[AgentLog, TournamentData]) -> None:
     log, data = case
-    m = moments_of(data)
+    m = decisions_of(data)
     for i, (day, d, _) in enumerate(own_decisions(log)):
         q, t, p = d.counter_offer or (0, day, 0)
         assert (ANSWERS[m.op[i]], ASKED[m.asked[i]], m.sent[i], m.call[i]) == (d.answer, d.asked, d.sent, d.call)
         assert (m.seller[i], m.round[i], m.on_table[i]) == (d.role == "seller", d.round, d.offer is not None)
-        assert m.sent_offer[i].tolist() == [q, p, t - day]
+        assert m.offer[i].tolist() == [q, t - day, p]
         assert m.relative_time[i] == np.float32(d.relative_time)
         low_t, high_t = d.issues.time
         assert m.issues[i].tolist() == [*d.issues.quantity, low_t - day, high_t - day, *d.issues.price]
@@ -80,7 +80,7 @@ def test_answers_and_offers_are_the_decisions_own(case: tuple[AgentLog, Tourname
 def test_history_is_what_both_sides_had_said(case: tuple[AgentLog, TournamentData]) -> None:
     """Offers in the thread before the decision, each once, by a loop over the entries."""
     log, data = case
-    m, rows = moments_of(data), data.rows("decision")
+    m, rows = decisions_of(data), data.rows("decision")
     threads, at = np.unique(m.thread, return_inverse=True)
     tokens = data.tables.threads(threads)
     said: dict[str, list[tuple[Offer, bool]]] = {}
@@ -106,7 +106,7 @@ def test_history_is_what_both_sides_had_said(case: tuple[AgentLog, TournamentDat
 
 def test_other_threads_in_sight_by_a_plain_count(case: tuple[AgentLog, TournamentData]) -> None:
     log, data = case
-    m, decisions = moments_of(data), own_decisions(log)
+    m, decisions = decisions_of(data), own_decisions(log)
     for i, (day, d, _) in enumerate(decisions):
         together = [x for a_day, x, _ in decisions if (a_day, x.call, x.role) == (day, d.call, d.role) and x is not d]
         offers = [x.offer for x in together if x.offer is not None]
@@ -120,7 +120,7 @@ def test_other_threads_in_sight_by_a_plain_count(case: tuple[AgentLog, Tournamen
 def test_l1s_view_of_each_decision_is_l1s_own(case: tuple[AgentLog, TournamentData]) -> None:
     """One decision at a time through the layer, with the ledger of the deals before it."""
     log, data = case
-    m = moments_of(data)
+    m = decisions_of(data)
     days = {e.day: e.data for e in log.entries if isinstance(e, DailyStatusEntry)}
     for i, (day, d, place) in enumerate(own_decisions(log)):
         deals = [
@@ -131,14 +131,15 @@ def test_l1s_view_of_each_decision_is_l1s_own(case: tuple[AgentLog, TournamentDa
         state = day_batch([days[day]])
         ledger = Ledger.from_deals(state, [deals])
         out = LAYER.compute(state, ledger, d.role, d.issues)
-        answer = LAYER.answer(out, np.array([d.offer or (0, 0, 0)]), np.array([d.offer is not None]))
-        legal = LAYER.baseline_offers(out).row(0)
+        answer = LAYER.answer(out, in_days_ahead([d.offer or (0, day, 0)], day), np.array([d.offer is not None]))
+        legal = LAYER.legal_baseline(out)
         assert same_bits(m.safe[i, :11], out.safe[0, :11])
         assert same_bits(m.B_free[i], out.B_free[0])
         assert same_bits(m.open[i], out.open[0])
         assert m.baseline[i] == pytest.approx(out.baseline[0], rel=1e-7)
         assert m.l1_op[i] == answer.op[0]
-        assert (m.plain[i].tolist() == [legal[0], legal[2], legal[1] - day]) if legal else not m.plain[i].any()
+        assert m.legal_baseline[i].tolist() == legal.offer[0].tolist()
+        assert bool(legal.legal[0]) == bool(m.legal_baseline[i].any())
         checked = d.counter_offer if d.answer == "REJECT" else d.offer if d.answer == "ACCEPT" else None
         if checked is None:
             assert m.fits[i] == 0
@@ -150,8 +151,9 @@ def test_l1s_view_of_each_decision_is_l1s_own(case: tuple[AgentLog, TournamentDa
         assert bool(bits & SAFE_DAY) == bool(0 <= t - day <= 40 and out.open[0, t - day])
         assert bool(bits & SAFE_QUANTITY) == bool(q <= out.safe[0, min(max(t - day, 0), 40)])
         assert bool(bits & SAFE_MONEY) == bool(d.role == "seller" or q * p <= out.B_free[0])
-        assert bool(bits & HAS_BASELINE) == (d.answer == "ACCEPT" or legal is not None)
-        far = legal is not None and (abs(q - legal[0]) > 30 or abs(p - legal[2]) > 20)
+        assert bool(bits & HAS_BASELINE) == (d.answer == "ACCEPT" or legal.legal[0])
+        base = legal.offer[0]
+        far = legal.legal[0] and (abs(q - base[0]) > 30 or abs(p - base[2]) > 20)
         assert bool(bits & IN_RANGE) == (d.answer == "ACCEPT" or not far)
 
 
@@ -166,7 +168,7 @@ def test_deals_stand_with_their_threads(case: tuple[AgentLog, TournamentData]) -
     )
     assert sorted(map(tuple, deals[deals[:, 0] > 0].tolist())) == wanted
     accepted = {d.mechanism_id: d.offer for _, d, _ in own_decisions(log) if d.answer == "ACCEPT"}
-    m = moments_of(data)
+    m = decisions_of(data)
     for i, (day, d, _) in enumerate(own_decisions(log)):
         offer = accepted.get(d.mechanism_id)
         if offer is not None:
@@ -181,7 +183,7 @@ def test_many_logs_at_once_are_each_log_alone(tmp_path: Path) -> None:
     days = np.split(together.rows("day"), np.cumsum([r.days[1] for r in together.records])[:-1])
     for i, log in enumerate(logs):
         alone = data_of(tmp_path / str(i), [log])
-        m, single = together.tables.moments(decisions[i]), moments_of(alone)
+        m, single = together.tables.decisions(decisions[i]), decisions_of(alone)
         for name, column in vars(single).items():
             if name not in ("thread", "day"):
                 assert same_bits(getattr(m, name), column), name

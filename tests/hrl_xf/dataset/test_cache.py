@@ -48,8 +48,8 @@ def assert_same_data(a: TournamentData, b: TournamentData) -> None:
     assert len(one) == len(other)
     assert same_bits(one.batch(np.arange(len(one))).X_temporal, other.batch(np.arange(len(other))).X_temporal)
     x, y = (micro_of(d).batch(np.arange(len(micro_of(d)))) for d in (a, b))
-    for name in ("op", "history", "delta_q", "delta_p", "time_label", "others", "safe", "B_free"):
-        assert same_bits(getattr(x, name), getattr(y, name)), name
+    for name in ("op", "history", "offer", "legal_baseline", "others", "safe", "B_free"):
+        assert same_bits(getattr(x.decisions, name), getattr(y.decisions, name)), name
     assert a.fingerprint == b.fingerprint
 
 

@@ -19,7 +19,8 @@ from echelon.hrl_xf.state.schema import AgentLog, DailyStatusEntry, DecisionEntr
 from tests.hrl_xf.log_examples import PENGUIN_FIRST, PENGUIN_MIDDLE, RANDOM, SHORT, data_of, log_of, with_entries
 from tests.hrl_xf.state.examples import day_records, goals_of, same_bits
 
-PADDED = {"tokens", "token_mask", "thread"}
+ROWS = {"thread", "day"}
+"""Numbers of rows in the tables."""
 ALL_PENGUINS = [PENGUIN_FIRST, PENGUIN_MIDDLE]
 
 
@@ -51,11 +52,11 @@ def test_rows_are_the_batches_rows_and_slices_are_data_sets(data: TournamentData
     batch = micro.batch(np.arange(40, 60))
     for i in range(20):
         row = micro[40 + i]
-        assert same_bits(row.history, batch.tokens[batch.thread[i], : batch.history[i]])
-        assert same_bits(row.time_mask, batch.time_mask[i])
-        assert (row.op, row.time_label, row.residual.tolist()) == (
-            batch.op[i], batch.time_label[i], [batch.delta_q[i], batch.delta_p[i]],
-        )  # fmt: skip
+        d = batch.decisions
+        assert same_bits(row.history, batch.threads.tokens[batch.thread[i], : d.history[i]])
+        assert same_bits(row.time_mask, d.open[i])
+        assert (row.op, row.residual.tolist()) == (d.op[i], d.residual[i, [0, 2]].tolist())
+        assert row.time_label == (d.offer[i, 1] if d.op[i] == 1 else -1)
     assert micro[0].negotiation_id.startswith("w00003-s0-c0000-r0/000/00Pe@0/")
 
 
@@ -63,7 +64,7 @@ def test_only_sent_decisions_are_targets(data: TournamentData) -> None:
     logged = [e.data for path in ALL_PENGUINS for e in log_of(path).entries if isinstance(e, DecisionEntry)]
     targets = [d for d in logged if d.sent and d.asked != "framework"]
     micro = micro_of(data)
-    op = micro.batch(np.arange(len(micro))).op
+    op = micro.batch(np.arange(len(micro))).decisions.op
     assert [int((op == i).sum()) for i in range(3)] == [
         sum(d.answer == answer for d in targets) for answer in ("ACCEPT", "REJECT", "END")
     ]
@@ -72,34 +73,32 @@ def test_only_sent_decisions_are_targets(data: TournamentData) -> None:
 
 def test_residuals_lead_from_the_base_to_the_experts_offer(data: TournamentData) -> None:
     micro = micro_of(data)
-    b = micro.batch(np.arange(len(micro)))
-    sent = data.tables.moments(micro.rows).sent_offer
-    rejects = b.op == 1
-    again = b.offer_base + np.stack([b.delta_q, b.delta_p, b.delta_day], axis=-1)
-    assert np.array_equal(again[rejects], sent[rejects])
-    assert (b.time_label[rejects] == sent[rejects, 2]).all()
-    assert (b.time_label[~rejects] == -1).all()
-    assert not b.delta_q[~rejects].any()
+    d = micro.batch(np.arange(len(micro))).decisions
+    rejects = d.op == 1
+    assert np.array_equal((d.legal_baseline + d.residual)[rejects], d.offer[rejects])
+    assert not d.residual[~rejects].any()
     # what is trained on is inside L1's mask: its log-probability is finite
-    rows = np.flatnonzero(b.in_range)
+    rows = np.flatnonzero(d.in_range)
     assert len(rows) > 20
-    assert b.time_mask[rows, b.time_label[rows]].all()
-    assert (sent[rows, 0] <= b.safe[rows, b.time_label[rows]]).all()
+    quantity, ahead, _ = d.offer[rows].T
+    assert d.open[rows, ahead].all()
+    assert (quantity <= d.safe[rows, ahead]).all()
 
 
 def test_the_offer_on_the_table_is_the_last_token(data: TournamentData) -> None:
     micro = micro_of(data)
     b = micro.batch(np.arange(len(micro)))
-    last = b.tokens[b.thread, np.maximum(b.history - 1, 0)]
-    assert (last[b.on_table, 3] == 0).all()
-    assert (b.history[b.on_table] >= 1).all()
-    assert (b.op[~b.on_table] != 0).all()
+    d = b.decisions
+    last = b.threads.tokens[b.thread, np.maximum(d.history - 1, 0)]
+    assert (last[d.on_table, 3] == 0).all()
+    assert (d.history[d.on_table] >= 1).all()
+    assert (d.op[~d.on_table] != 0).all()
 
 
 def test_open_goals_follow_the_ledger_of_the_moment(data: TournamentData) -> None:
     data = with_goals(data, "v2")
     micro = micro_of(data)
-    b, m = micro.batch(np.arange(len(micro))), data.tables.moments(micro.rows)
+    b, m = micro.batch(np.arange(len(micro))), data.tables.decisions(micro.rows)
     log = log_of(PENGUIN_FIRST)
     records = day_records(log.entries)
     targets = [(e.day, e.data) for e in log.entries if isinstance(e, DecisionEntry) and e.data.sent]
@@ -122,17 +121,18 @@ def test_one_batch_of_threads_serves_all_their_decisions(data: TournamentData) -
     runs = 1 + int((np.diff(micro.thread) != 0).sum())
     assert runs == len(np.unique(micro.thread))  # decisions of a thread stand together
     b = micro.batch(np.arange(len(micro)))
-    assert len(b.tokens) == len(np.unique(micro.thread)) < len(micro)
+    tokens, mask, history = b.threads.tokens, b.threads.mask, b.decisions.history
+    assert len(tokens) == len(np.unique(micro.thread)) < len(micro)
     same = b.thread[1:] == b.thread[:-1]
-    assert (np.diff(b.history)[same] > 0).all()
-    assert (b.history <= b.token_mask.sum(axis=1)[b.thread]).all()
-    assert not b.tokens[~b.token_mask].any()
+    assert (np.diff(history)[same] > 0).all()
+    assert (history <= mask.sum(axis=1)[b.thread]).all()
+    assert not tokens[~mask].any()
 
 
 def test_no_rows_are_an_empty_batch(data: TournamentData) -> None:
     none = np.array([], np.int64)
     assert macro_of(data).batch(none).X_temporal.shape == (0, 41, 10)
-    assert micro_of(data).batch(none).time_mask.shape == (0, 41)
+    assert micro_of(data).batch(none).decisions.open.shape == (0, 41)
 
 
 # -- leaks --
@@ -154,11 +154,12 @@ def cuts(log: AgentLog, count: int) -> list[int]:
 
 def inputs_and_labels(micro: MicroDataset, at: Any) -> dict[str, Any]:
     batch = micro.batch(at)
-    found = {f.name: getattr(batch, f.name) for f in fields(batch) if f.name not in PADDED}
-    seen = np.zeros((len(batch.op), 48, 4), np.float32)
-    for i, (thread, length) in enumerate(zip(batch.thread, batch.history, strict=True)):
-        seen[i, :length] = batch.tokens[thread, :length]
-    return found | {"history itself": seen}
+    d = batch.decisions
+    found = {f.name: getattr(d, f.name) for f in fields(d) if f.name not in ROWS}
+    seen = np.zeros((len(d.op), 48, 4), np.float32)
+    for i, (thread, length) in enumerate(zip(batch.thread, d.history, strict=True)):
+        seen[i, :length] = batch.threads.tokens[thread, :length]
+    return found | {"goal": batch.goal, "open_goal": batch.open_goal, "history itself": seen}
 
 
 @pytest.mark.parametrize("path", [PENGUIN_FIRST, RANDOM, PENGUIN_MIDDLE], ids=["first", "random", "middle"])
@@ -211,8 +212,8 @@ def test_the_targets_own_offer_never_stands_in_its_history(tmp_path: Path) -> No
     one, other = micro_of(data_of(tmp_path / "a", [log])), micro_of(data_of(tmp_path / "b", [marked]))
     a, b = (inputs_and_labels(ds, np.arange(len(ds))) for ds in (one, other))
     changed = np.isin(entry_numbers(log), places)
-    assert (a["delta_q"][changed] != b["delta_q"][changed]).all()
-    for name in set(a) - {"delta_q", "in_range", "fits"}:
+    assert (a["offer"][changed, 0] != b["offer"][changed, 0]).all()
+    for name in set(a) - {"offer", "fits"}:
         assert same_bits(a[name][changed], b[name][changed]), name
 
 

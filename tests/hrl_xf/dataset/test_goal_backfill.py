@@ -58,7 +58,7 @@ def test_none_is_zeros_and_v2_is_the_days_label(folder: Path) -> None:
     assert not micro.batch(np.arange(len(micro))).goal.any()
     macro, micro = load(folder, goal_backfill="v2")
     goals = micro.batch(np.arange(len(micro))).goal
-    days = macro.data.tables.moments(micro.rows).day
+    days = macro.data.tables.decisions(micro.rows).day
     assert same_bits(goals, macro.data.tables.store.take("day.goal", days))
     assert goals.any()
 
@@ -69,7 +69,7 @@ def test_l2_predicts_every_day_once_in_large_batches(folder: Path, with_model: t
     assert model.sizes == [60]
     m = macro.batch(np.arange(len(macro)))
     wanted = model.predict_goals(m.x_static, m.X_temporal, m.x_role, spot=m.spot, goal_mask=m.goal_mask)
-    days = macro.data.tables.moments(micro.rows).day
+    days = macro.data.tables.decisions(micro.rows).day
     place = np.searchsorted(np.sort(macro.rows), days)
     assert same_bits(micro.batch(np.arange(len(micro))).goal, wanted[np.argsort(macro.rows)][place])
     assert same_bits(predicted_goals(macro.data, model, batch_size=7), macro.data.goals.values)

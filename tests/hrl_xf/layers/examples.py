@@ -11,7 +11,7 @@ import torch
 from echelon.hrl_xf.layers.l3_executor import TemporalDecisionTransformer
 from echelon.hrl_xf.layers.l3_situation import Situation
 from echelon.hrl_xf.layers.rules import HeuristicManager
-from echelon.hrl_xf.state.day_batch import Ledger, day_batch, issue_bounds
+from echelon.hrl_xf.state.day_batch import Ledger, day_batch, in_days_ahead, issue_bounds
 from echelon.hrl_xf.state.goals import open_goal
 from echelon.hrl_xf.state.l1_safety import L1Answers, L1Output, L1SafetyLayer
 from echelon.hrl_xf.state.schema import (
@@ -75,10 +75,12 @@ def played(path: Path, layer: L1SafetyLayer) -> Played:
     moments = dawn.take(row)
     said = [d for _, _, d in decisions]
     seller = np.array([d.role == "seller" for d in said])
-    out = layer.compute(moments, ledger, seller, issue_bounds([d.issues for d in said]))
+    out = layer.compute(
+        moments, ledger, seller, issue_bounds([d.issues for d in said], moments.current_step.astype(np.int64).tolist())
+    )
     on_table = np.array([d.offer is not None for d in said])
-    offers = np.array([d.offer or (0, 0, 0) for d in said])
-    seen = np.where(on_table[:, None], offers - np.array([0, 1, 0]) * out.step[:, None], 0)[:, [0, 2, 1]]
+    rows = [in_days_ahead([d.offer or (0, step, 0)], step)[0] for d, step in zip(said, out.step.tolist(), strict=True)]
+    offers = np.array(rows)
     goal = HeuristicManager().goals_of_days(moments)
     n = len(said)
     situation = Situation.of_l1(
@@ -89,7 +91,7 @@ def played(path: Path, layer: L1SafetyLayer) -> Played:
         relative_time=np.array([d.relative_time for d in said], np.float32),
         others=np.zeros((n, 3), np.int64),
         on_table=on_table,
-        seen=seen,
+        seen=offers,
         own=np.zeros((n, 3), np.int64),
         last_mine=np.zeros(n, np.bool_),
         alpha=np.full(n, 0.2, np.float32),

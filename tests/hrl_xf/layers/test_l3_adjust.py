@@ -35,15 +35,15 @@ def asked(n: int) -> DayPlay:
 def test_residuals_grow_with_attention() -> None:
     call = asked(4).last_call
     assert call is not None
-    base = call.situation.offer_base
-    q, p, ahead = base[0].tolist()
+    base = call.situation.legal_baseline
+    q, ahead, p = base[0].tolist()
     assert q == 5, "half of the ten lines"
-    chosen = actions(np.full(4, REJECT), base + np.array([2, -1, 1]))
+    chosen = actions(np.full(4, REJECT), base + np.array([2, 1, -1]))
     alpha = np.array([0.5, 0.25, 0.15, 0.1], np.float32)  # K·α = 2, 1, .6, .4
     made = modulated(chosen, call.situation, LAYER, call.l1, alpha, 1.0)
     assert made.offer[:, 0].tolist() == [q + 4, q + 2, q + 1, q + 1]  # 2 · (2, 1, .6, .4) to the nearest piece
-    assert made.offer[:, 1].tolist() == [p - 2, p - 1, p - 1, p]
-    assert made.offer[:, 2].tolist() == [ahead + 1] * 4, "the day is no residual that is scaled"
+    assert made.offer[:, 2].tolist() == [p - 2, p - 1, p - 1, p]
+    assert made.offer[:, 1].tolist() == [ahead + 1] * 4, "the day is no residual that is scaled"
     half = modulated(chosen, call.situation, LAYER, call.l1, alpha, 0.5)
     assert half.offer[0, 0] == q + 3  # 1 + .5 · (2 − 1) = 1.5
     assert modulated(chosen, call.situation, LAYER, call.l1, alpha, 0.0) is chosen
@@ -52,7 +52,7 @@ def test_residuals_grow_with_attention() -> None:
 def test_modulation_stays_within_the_limits_and_leaves_other_answers_alone() -> None:
     call = asked(2).last_call
     assert call is not None
-    base = call.situation.offer_base
+    base = call.situation.legal_baseline
     chosen = actions(
         np.array([REJECT, END]), base * np.array([[1, 1, 1], [0, 0, 0]]) + np.array([[5, 0, 0], [0, 0, 0]])
     )
@@ -66,7 +66,7 @@ def test_the_rules_answer_where_l3_is_not_sure() -> None:
     call = asked(3).last_call
     assert call is not None
     probability = np.array([[0.1, 0.8, 0.1], [0.3, 0.45, 0.25], [0.05, 0.05, 0.9]], np.float32)
-    offer = call.situation.offer_base + np.array([0, 1, 0])
+    offer = call.situation.legal_baseline + np.array([0, 0, 1])
     chosen = replace(actions(np.array([REJECT, REJECT, END]), offer), op_log_probs=np.log(probability))
     rules = HeuristicExecutor().act(None, call.situation)
     made = guarded(chosen, call.situation, 0.5)

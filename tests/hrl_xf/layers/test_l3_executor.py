@@ -50,17 +50,15 @@ def check_legal(world: Played, actions: L3Actions) -> None:
     op, offer = actions.op, actions.offer
     out = world.out
     rejects = op == REJECT
-    today = np.stack([np.zeros_like(out.step), out.step, np.zeros_like(out.step)], axis=-1)
-    outcome = offer[:, [0, 2, 1]] + today
     clipped = LAYER.clip(out, offer.astype(np.float64))
     assert clipped.legal[rejects].all()
-    assert np.array_equal(clipped.outcome[rejects], outcome[rejects]), "clip must change nothing"
+    assert np.array_equal(clipped.offer[rejects], offer[rejects]), "clip must change nothing"
     low, high = out.issues[:, ::2], out.issues[:, 1::2]
-    assert ((outcome >= low) & (outcome <= high))[rejects].all()
+    assert ((offer >= low) & (offer <= high))[rejects].all()
     accepts = np.flatnonzero(op == ACCEPT)
     assert world.on_table[accepts].all()
-    q, time, p = world.offers[accepts].T
-    assert (q <= out.safe[accepts, time - out.step[accepts]]).all()
+    q, ahead, p = world.offers[accepts].T
+    assert (q <= out.safe[accepts, ahead]).all()
     assert (out.seller[accepts] | (q * p <= out.B_free[accepts])).all()
     assert (op[~out.open.any(axis=1)] == END).all()
 
@@ -70,9 +68,8 @@ def test_untrained_it_answers_as_L1_in_every_decision_of_a_recorded_world(world:
     layer = TemporalDecisionTransformer()
     actions = layer.act(states(layer, len(world.situation)), world.situation)
     assert np.array_equal(actions.op, world.l1.op)
-    step = world.out.step
-    offer = actions.offer[:, [0, 2, 1]] + np.stack([0 * step, step, 0 * step], axis=-1)
-    assert np.array_equal(offer[world.l1.op == REJECT], world.l1.counter.outcome[world.l1.op == REJECT])
+    rejects = world.l1.op == REJECT
+    assert np.array_equal(actions.offer[rejects], world.l1.counter.offer[rejects])
     assert len(set(world.l1.op.tolist())) >= 2  # the world asked for more than one kind of answer
 
 
@@ -116,7 +113,9 @@ def test_masked_actions_have_probability_zero_and_the_rest_sums_to_one(middle: P
 
 def test_a_side_with_nothing_open_ends_without_nan(middle: Played) -> None:
     s = middle.situation
-    closed = replace(s, open=np.zeros_like(s.open), offer_base=np.zeros_like(s.offer_base), l1_op=np.full(len(s), END))
+    closed = replace(
+        s, open=np.zeros_like(s.open), legal_baseline=np.zeros_like(s.legal_baseline), l1_op=np.full(len(s), END)
+    )
     for mode in ("residual", "direct"):
         layer = wild(TemporalDecisionTransformer(mode=mode), 4)
         x = L3Inputs.of(closed, mode)

@@ -33,7 +33,7 @@ def test_from_the_data_set_as_in_play(path: Path, tmp_path: Path) -> None:
     def table(s: Situation) -> Floats:
         legal = legal_of(s, "residual", Q_SIZE, P_SIZE)
         columns = [
-            s.relative_time, s.seller, s.on_table, np.where(s.on_table[:, None], s.seen, 0), s.offer_base, s.issues,
+            s.relative_time, s.seller, s.on_table, np.where(s.on_table[:, None], s.seen, 0), s.legal_baseline, s.issues,
             s.B_free, s.safe * s.open, s.open, s.baseline, s.l1_op, s.spot, may_accept(s), legal.day, legal.ops(),
         ]  # fmt: skip
         found = np.concatenate([np.asarray(c, np.float64).reshape(len(s), -1) for c in columns], axis=1)
@@ -49,18 +49,15 @@ def test_last_offers_are_those_before_the_decision(tmp_path: Path) -> None:
     b = rows.batch(np.arange(len(rows)))
     s = situation_of(b, np.zeros(len(rows), np.float32))
     checked = 0
-    for i in np.flatnonzero(b.history > 1)[:200]:
-        tokens = b.tokens[b.thread[i], : b.history[i]]
-        low, high = b.issues[i, 4:]
+    history = b.decisions.history
+    for i in np.flatnonzero(history > 1)[:200]:
+        whose = b.threads.tokens[b.thread[i], : history[i], 3]
+        offers = b.threads.offers[b.thread[i], : history[i]]
         for mine, offer in ((0, s.seen[i]), (1, s.own[i])):
-            said = tokens[tokens[:, 3] == mine]
-            if len(said):
-                q, ratio, ahead, _ = said[-1]
-                assert offer.tolist() == [q, round(low + ratio * (high - low)), ahead]
-                checked += 1
-            else:
-                assert offer.tolist() == [0, 0, 0]
-        assert s.last_mine[i] == (tokens[-1, 3] == 1)
+            said = offers[whose == mine]
+            assert offer.tolist() == (said[-1].tolist() if len(said) else [0, 0, 0])
+            checked += len(said) > 0
+        assert s.last_mine[i] == (whose[-1] == 1)
     assert checked > 100
 
 

@@ -72,8 +72,8 @@ def threads_of(spoken: bool) -> ThreadStates:
     safe, is_open = np.full((1, 41), 12.0), np.zeros((1, 41), np.bool_)
     is_open[0, 4] = True
     return ThreadStates(
-        seller=np.array([True]), last=np.array([[8.0, 30.0, 4.0]]), spoken=np.array([spoken]),
-        baseline=np.array([[2.0, 21.0, 1.0]]), safe=safe, mask_open=is_open, round=np.array([5.0]),
+        seller=np.array([True]), last=np.array([[8.0, 4.0, 30.0]]), spoken=np.array([spoken]),
+        baseline=np.array([[2.0, 1.0, 21.0]]), safe=safe, mask_open=is_open, round=np.array([5.0]),
         relative_time=np.array([0.3]), goal=goal, X_temporal=X, I_max=np.array([500.0]),
     )  # fmt: skip
 

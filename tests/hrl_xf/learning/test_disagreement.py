@@ -78,7 +78,7 @@ def test_an_agent_in_its_own_seat_wishes_what_it_wished(layers: Path, played: tu
             wished.setdefault((agent.id, day, call), []).append(wish)
     equal = 0
     for i, (log, day, call) in enumerate(zip(c.log.tolist(), c.day.tolist(), c.call.tolist(), strict=True)):
-        q, p, ahead = c.wish[i].tolist()
+        q, ahead, p = c.wish[i].tolist()
         wish = NOTHING if c.wish_op[i] == END else Wish(int(c.wish_op[i]), (q, day + ahead, p))
         equal += wish in wished[data.records[log].agent_id, day, call]
     assert len(c) > 150
@@ -121,12 +121,12 @@ NONE = (0, 0, 0)
 
 
 def test_what_differs_first_is_named() -> None:
-    base = (5, 10, 1)  # quantity, price, days ahead
+    base = (5, 1, 10)  # quantity, days ahead, price
     pairs = [
         (REJECT, base, REJECT, base, "the same"), (ACCEPT, base, REJECT, base, "ACCEPT → REJECT"),
-        (REJECT, base, END, NONE, "REJECT → END"), (REJECT, base, REJECT, (4, 9, 0), "offer: earlier day"),
-        (REJECT, base, REJECT, (6, 9, 1), "offer: more pieces"),
-        (REJECT, base, REJECT, (5, 9, 1), "offer: lower price"),
+        (REJECT, base, END, NONE, "REJECT → END"), (REJECT, base, REJECT, (4, 0, 9), "offer: earlier day"),
+        (REJECT, base, REJECT, (6, 1, 9), "offer: more pieces"),
+        (REJECT, base, REJECT, (5, 1, 9), "offer: lower price"),
     ]  # fmt: skip
     op, offer, other_op, other = (np.array(x) for x in list(zip(*pairs, strict=True))[:4])
     assert [KINDS[i] for i in kinds(op, offer, other_op, other)] == [pair[4] for pair in pairs]
@@ -134,7 +134,7 @@ def test_what_differs_first_is_named() -> None:
 
 def test_figures_by_hand() -> None:
     all_rules, no_day = REPRESENTABLE, REPRESENTABLE & ~SAFE_DAY
-    base, more = (5, 10, 1), (7, 10, 1)
+    base, more = (5, 1, 10), (7, 1, 10)
     c = compared(
         (0, 0, 1, all_rules, REJECT, base, REJECT, base, REJECT, base),
         (0, 1, 1, all_rules, REJECT, base, REJECT, more, REJECT, base),  # the reservation brings it back

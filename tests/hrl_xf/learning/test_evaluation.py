@@ -104,7 +104,7 @@ def test_the_heuristic_l3_has_the_alpha_of_its_decision(trained: dict[str, Any])
     found = rule_figures(source, rows, "heuristic")
     counts = source.column("op_counts")
     both = counts & source.column("offer_counts") & (chosen.op == REJECT)
-    error = np.abs(batch.offer_base[both, 0] + batch.delta_q[both] - chosen.offer[both, 0])
+    error = np.abs(batch.decisions.offer[both, 0] - chosen.offer[both, 0])
     assert found["mae_dq"] == pytest.approx(float(error.mean()))
     fixed = HeuristicExecutor().act(None, situation_of(batch, np.full(len(rows), 0.1, np.float32)))
     assert not np.array_equal(fixed.offer, chosen.offer), "it matters"

@@ -36,8 +36,8 @@ def test_the_sources_give_what_the_data_say(data: TournamentData, monkeypatch: p
         assert torch.equal(a.rows.offer_counts, b.rows.offer_counts)
         torch.testing.assert_close(l3_loss(layer, a)[0], l3_loss(layer, b)[0])
     batch = micro.batch(np.arange(len(micro)))
-    assert np.array_equal(held.column("offer_counts"), batch.in_range)
-    assert np.array_equal(held.column("op"), batch.op)
+    assert np.array_equal(held.column("offer_counts"), batch.decisions.in_range)
+    assert np.array_equal(held.column("op"), batch.decisions.op)
 
 
 def test_threads_keep_their_histories_whatever_order_the_logs_stand_in(data: TournamentData) -> None:
@@ -49,9 +49,9 @@ def test_threads_keep_their_histories_whatever_order_the_logs_stand_in(data: Tou
         b = source.load(at)
         for i, row in enumerate(later[at].tolist()):
             alone = micro.batch(np.array([row]))
-            history = int(alone.history[0])
+            history = int(alone.decisions.history[0])
             assert int(b.rows.history[i]) == history
-            assert np.array_equal(b.tokens[b.rows.thread[i], :history], alone.tokens[0, :history])
+            assert np.array_equal(b.tokens[b.rows.thread[i], :history], alone.threads.tokens[0, :history])
 
 
 def test_days_held_in_memory_are_those_made_anew(data: TournamentData, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -260,18 +260,16 @@ class RandomExecutor:
         n = len(situation)
         op = self.rng.choice([ACCEPT, REJECT, REJECT, REJECT, END], n, p=[0.3, 0.2, 0.2, 0.2, 0.1])
         low = 1 if self.sane else -20
-        offer = np.stack(
-            [self.rng.integers(low, 200, n), self.rng.integers(-20, 200, n), self.rng.integers(-5, 60, n)], axis=-1
-        )
-        return actions(op, offer)
+        quantity, price = self.rng.integers(low, 200, n), self.rng.integers(-20, 200, n)
+        return actions(op, np.stack([quantity, self.rng.integers(-5, 60, n), price], axis=-1))
 
 
 class AcceptingExecutor:
     """An L3 that accepts whatever lies on the table and opens as L1 does."""
 
     def act(self, state: Any, situation: Situation, *, generator: Any = None, greedy: bool = True) -> L3Actions:
-        opens = np.where(situation.offer_base[:, 0] > 0, REJECT, END)
-        return actions(np.where(situation.on_table, ACCEPT, opens), situation.offer_base)
+        opens = np.where(situation.legal_baseline[:, 0] > 0, REJECT, END)
+        return actions(np.where(situation.on_table, ACCEPT, opens), situation.legal_baseline)
 
 
 def actions(op: Any, offer: Any) -> L3Actions:

@@ -233,8 +233,8 @@ def test_the_history_is_what_was_really_said() -> None:
     rows = torch.tensor([0])
     expected = L3.states(tokens, torch.ones(1, 5, dtype=torch.bool), rows, torch.tensor([5]))
     assert_equal_but_for_rounding(play._states([play.threads["x"]]), expected)
-    assert play.last_call.situation.own.tolist() == [[3, 31, 1]]
-    assert play.last_call.situation.seen.tolist() == [[6, 29, 3]]
+    assert play.last_call.situation.own.tolist() == [[3, 1, 31]]
+    assert play.last_call.situation.seen.tolist() == [[6, 3, 29]]
 
 
 def test_the_other_threads_in_sight() -> None:
@@ -263,8 +263,8 @@ def test_the_view_of_l1_is_that_of_the_deals_so_far(data: st.DataObject) -> None
         for f in fields(wanted):
             assert same_bits(getattr(play.last_call.l1, f.name), getattr(wanted, f.name)), f.name
         assert same_bits(play.last_call.situation.open_goal, open_goal(play.goal, ledger)[rows])
-        base = LAYER.baseline_offers(wanted)
-        assert np.array_equal(play.last_call.situation.offer_base[:, 0], base.outcome[:, 0])
+        base = LAYER.legal_baseline(wanted)
+        assert np.array_equal(play.last_call.situation.legal_baseline, base.offer)
         name = data.draw(st.sampled_from(sorted(left)))
         deal = (data.draw(st.integers(1, 5)), state.current_step, 20)
         signed.append((left.pop(name), deal))

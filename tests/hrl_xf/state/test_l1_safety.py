@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from echelon.hrl_xf.state import l1_safety
-from echelon.hrl_xf.state.day_batch import Ledger, day_batch, issue_bounds
+from echelon.hrl_xf.state.day_batch import Ledger, day_batch, in_days_ahead, issue_bounds
 from echelon.hrl_xf.state.l1_safety import L1Output, L1SafetyLayer, compute_l1_baseline, compute_l1_baseline_offline
 from echelon.hrl_xf.state.schema import Answer, DayState, Issues, Offer, Role
 from tests.hrl_xf.state.examples import a_day, commitments, days, deals, issues, reference, same_bits
@@ -26,11 +26,12 @@ def look(day: DayState, role: Role = "buyer", signed: list[tuple[Role, Offer]] |
 
 
 def ask(out: L1Output, offer: Offer | None) -> tuple[Answer, Offer | None]:
-    return LAYER.answer(out, None if offer is None else np.array([offer])).row(0)
+    today = int(out.step[0])
+    return LAYER.answer(out, None if offer is None else in_days_ahead([offer], today)).row(0, today)
 
 
 def clip(out: L1Output, q: float, p: float, ahead: float) -> Offer | None:
-    return LAYER.clip(out, np.array([[q, p, ahead]])).row(0)
+    return LAYER.clip(out, np.array([[q, ahead, p]])).outcome(0, int(out.step[0]))
 
 
 # -- limits --
@@ -77,7 +78,7 @@ def test_nothing_can_be_sold_before_its_material_arrives() -> None:
     out = look(a_day(commitments=commitments([0, 0, 8])), "seller")
     assert out.Q_safe_sell[0, :5].tolist() == [0, 0, 8, 0, 0]
     assert out.open[0, :4].tolist() == [False, False, True, False]
-    assert out.baseline[0].tolist() == [4, 31.5, 2]
+    assert out.baseline[0].tolist() == [4, 2, 31.5]
 
 
 def test_nothing_is_bought_or_sold_after_the_end() -> None:
@@ -129,17 +130,17 @@ def test_the_offline_baseline_is_the_same_function() -> None:
 @pytest.mark.parametrize(
     ("changes", "role", "expected"),
     [
-        ({}, "buyer", [10, 19, 0]),  # 20/2 safe, 9000/19 affordable, 10 lines, 30 by the issue
-        ({"n_lines": 40}, "buyer", [30, 19, 0]),  # the issue's maximum
-        ({"n_steps": 11, "inventory_input": 5}, "buyer", [2.5, 19, 0]),  # half of the 5 that can still be processed
-        ({"n_steps": 11, "inventory_input": 9}, "buyer", [1, 19, 0]),  # half of 1, but at least 1
-        ({"balance": 1_057.0}, "buyer", [3, 19, 0]),  # 57 is enough for 3
-        ({"balance": 1_018.0}, "buyer", [0, 19, 0]),  # not enough for one
-        ({"inventory_input": 6}, "seller", [3, 31.5, 0]),
-        ({"inventory_input": 100}, "seller", [5, 31.5, 0]),  # half of a day's lines
-        ({"inventory_output": 12}, "seller", [0, 31.5, 0]),  # the game keeps no stock of output
-        ({}, "seller", [0, 31.5, 0]),  # nothing to sell
-        ({"inventory_input": 12, "sell_issues": None}, "seller", [0, 31.5, 0]),  # does not negotiate sales
+        ({}, "buyer", [10, 0, 19]),  # 20/2 safe, 9000/19 affordable, 10 lines, 30 by the issue
+        ({"n_lines": 40}, "buyer", [30, 0, 19]),  # the issue's maximum
+        ({"n_steps": 11, "inventory_input": 5}, "buyer", [2.5, 0, 19]),  # half of the 5 that can still be processed
+        ({"n_steps": 11, "inventory_input": 9}, "buyer", [1, 0, 19]),  # half of 1, but at least 1
+        ({"balance": 1_057.0}, "buyer", [3, 0, 19]),  # 57 is enough for 3
+        ({"balance": 1_018.0}, "buyer", [0, 0, 19]),  # not enough for one
+        ({"inventory_input": 6}, "seller", [3, 0, 31.5]),
+        ({"inventory_input": 100}, "seller", [5, 0, 31.5]),  # half of a day's lines
+        ({"inventory_output": 12}, "seller", [0, 0, 31.5]),  # the game keeps no stock of output
+        ({}, "seller", [0, 0, 31.5]),  # nothing to sell
+        ({"inventory_input": 12, "sell_issues": None}, "seller", [0, 0, 31.5]),  # does not negotiate sales
     ],
 )
 def test_baseline_by_hand(changes: dict[str, Any], role: Role, expected: list[float]) -> None:
@@ -215,8 +216,8 @@ def test_an_all_closed_mask_ends_the_negotiation(changes: dict[str, Any], role: 
 def test_rows_without_an_offer_open() -> None:
     batch = day_batch([a_day(), a_day()])
     out = LAYER.compute(batch, None, "buyer")
-    answers = LAYER.answer(out, np.array([(8, 10, 19), (8, 10, 19)]), np.array([True, False]))
-    assert [answers.row(0), answers.row(1)] == [("ACCEPT", None), ("REJECT", (10, 10, 19))]
+    answers = LAYER.answer(out, in_days_ahead([(8, 10, 19), (8, 10, 19)], 10), np.array([True, False]))
+    assert [answers.row(0, 10), answers.row(1, 10)] == [("ACCEPT", None), ("REJECT", (10, 10, 19))]
 
 
 # -- clipping --
@@ -246,7 +247,7 @@ def test_clip_moves_to_the_nearest_open_day() -> None:
 @pytest.mark.parametrize("role", ["buyer", "seller"])
 def test_the_baseline_is_its_own_clip(role: Role) -> None:
     out = look(a_day(inventory_input=8), role)
-    offer = LAYER.baseline_offers(out).row(0)
+    offer = LAYER.legal_baseline(out).outcome(0, 10)
     assert offer is not None
     assert clip(out, offer[0], offer[2], offer[1] - 10) == offer
 
@@ -280,7 +281,10 @@ def test_what_clip_returns_is_legal_and_within_every_limit_or_nothing(data: st.D
     number = st.floats(-100, 100) | st.sampled_from([float("nan"), float("inf"), float("-inf")])
     actions = [data.draw(st.tuples(number, number, number)), tuple(out.baseline[0])]
     buy, sell, money = reference(day, signed)
-    for outcome in (*(clip(out, *action) for action in actions), LAYER.answer(out).counter.row(0)):
+    for outcome in (
+        *(clip(out, q, p, ahead) for q, ahead, p in actions),
+        LAYER.answer(out).counter.outcome(0, day.current_step),
+    ):
         if outcome is None:
             continue
         q, time, p = outcome
@@ -325,7 +329,7 @@ def test_threads_do_not_feel_their_neighbours(data: st.DataObject) -> None:
     some = data.draw(st.lists(days() | days(healthy=True), min_size=1, max_size=4))
     signed = [data.draw(deals(day)) for day in some]
     sells = np.array([data.draw(st.booleans()) for _ in some])
-    offers = np.array([[5, day.current_step, 20] for day in some])
+    offers = np.array([[5, 0, 20] for _ in some])
     batch = day_batch(some)
     together = LAYER.compute(batch, Ledger.from_deals(batch, signed), sells)
     answers = LAYER.answer(together, offers)
@@ -334,14 +338,15 @@ def test_threads_do_not_feel_their_neighbours(data: st.DataObject) -> None:
         alone = LAYER.compute(one, Ledger.from_deals(one, [signed[i]]), "seller" if sells[i] else "buyer")
         for f in fields(L1Output):
             assert same_bits(getattr(alone, f.name)[0], getattr(together, f.name)[i]), f.name
-        assert LAYER.answer(alone, offers[i : i + 1]).row(0) == answers.row(i)
+        assert LAYER.answer(alone, offers[i : i + 1]).row(0, 0) == answers.row(i, 0)
 
 
 def test_limits_computed_once_serve_all_threads() -> None:
     batch = day_batch([DELIVERIES])
     rows = np.zeros(3, np.int64)
     sells = np.array([True, False, True])
-    bounds = issue_bounds([DELIVERIES.sell_issues, DELIVERIES.buy_issues, Issues((1, 5), (10, 20), (30, 40))])
+    sides = [DELIVERIES.sell_issues, DELIVERIES.buy_issues, Issues((1, 5), (10, 20), (30, 40))]
+    bounds = issue_bounds(sides, [DELIVERIES.current_step] * 3)
     shared = LAYER.compute(batch.take(rows), None, sells, bounds, LAYER.limits(batch).take(rows))
     anew = LAYER.compute(batch.take(rows), None, sells, bounds)
     for f in fields(L1Output):

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from echelon.hrl_xf.state.day_batch import Ledger, day_batch
+from echelon.hrl_xf.state.day_batch import Ledger, day_batch, in_days_ahead
 from echelon.hrl_xf.state.l1_safety import L1SafetyLayer
 from echelon.hrl_xf.state.reservation import NOTHING, Reservations, Wish
 from echelon.hrl_xf.state.schema import ACCEPT, END, REJECT, DayState, Issues, Offer, Role
@@ -160,7 +159,7 @@ def test_all_answers_together_are_legal_and_within_the_limits(data: st.DataObjec
     ):
         book = book_of(day, role, signed)
         book.hold(held)
-        if LAYER.allows(book.view(), np.array([offer]))[0]:
+        if LAYER.allows(book.view(), in_days_ahead([offer], day.current_step))[0]:
             held.append(offer)  # promised before, and safe then
     book = book_of(day, role, signed)
     book.hold(held)

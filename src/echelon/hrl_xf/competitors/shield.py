@@ -21,7 +21,7 @@ from negmas.outcomes.common import ExtendedOutcome
 from negmas.sao import SAOResponse, SAOSyncController
 
 from echelon.hrl_xf.competitors.roster import base_of, derived_name
-from echelon.hrl_xf.state.day_batch import Ledger, day_batch
+from echelon.hrl_xf.state.day_batch import Ledger, day_batch, in_days_ahead
 from echelon.hrl_xf.state.day_state import ACCEPT, END, REJECT, DayState, Offer, OffersSnapshot, Role
 from echelon.hrl_xf.state.l1_safety import L1SafetyLayer
 from echelon.hrl_xf.state.live import day_state
@@ -136,9 +136,8 @@ class Shield:
         """Whether the wish is an offer that can become a deal; one outside the issues only ends the negotiation."""
         if wish.offer is None:
             return False
-        q0, q1, t0, t1, p0, p1 = self._issues(role)[0].tolist()
-        q, t, p = wish.offer
-        return bool(q0 <= q <= q1 and t0 <= t <= t1 and p0 <= p <= p1)
+        offer, bounds = in_days_ahead([wish.offer], int(self._day.current_step[0])), self._issues(role)
+        return bool(((offer >= bounds[:, ::2]) & (offer <= bounds[:, 1::2])).all())
 
     def _book(self, role: Role) -> Reservations:
         """One side's account with everything signed and promised so far."""

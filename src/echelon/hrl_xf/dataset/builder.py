@@ -29,12 +29,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from echelon.hrl_xf.dataset.table_schema import Tables, relative_issues, relative_offers
+from echelon.hrl_xf.dataset.table_schema import Tables
 from echelon.hrl_xf.dataset.thread_tables import Decided, put_decisions, put_sets, put_threads
 from echelon.hrl_xf.recording.log_columns import COLUMNS, FRAMEWORK, LogColumns
 from echelon.hrl_xf.state.day_batch import DayBatch, Ledger, Offers, age_of, day_batch
 from echelon.hrl_xf.state.goals import BUCKETS, reconstruct_l2_goals
-from echelon.hrl_xf.state.l1_safety import L1Output, L1SafetyLayer, Outcomes
+from echelon.hrl_xf.state.l1_safety import L1Output, L1SafetyLayer, LegalOffers
 from echelon.hrl_xf.state.schema import REJECT
 from echelon.runtime.arrays import Ints
 
@@ -87,7 +87,7 @@ def _put_days(tables: Tables, logs: Sequence[LogColumns], states: list[Any], day
     for name in _DAILY:
         tables[f"day.{name}"] = getattr(days, name)
     for name in ("buy_issues", "sell_issues"):
-        tables[f"day.{name}"] = relative_issues(getattr(days, name), days.current_step, -1)
+        tables[f"day.{name}"] = getattr(days, name)
     costs = np.array([attrgetter(*_COSTS)(state) for state in states], np.float32).reshape(-1, len(_COSTS))
     missing = (np.nan,) * len(_OUTCOMES)
     closed = [missing if c is None else attrgetter(*_OUTCOMES)(c) for log in logs for c in log.closed]
@@ -124,7 +124,7 @@ def _goals(days: DayBatch, ledgers: Ledger, first_ledger: Ints, decided: Decided
 
 def _put_ledgers(
     tables: Tables, layer: L1SafetyLayer, days: DayBatch, ledgers: Ledger, first_ledger: Ints
-) -> tuple[L1Output, Outcomes]:
+) -> tuple[L1Output, LegalOffers]:
     """Limits and baselines after each deal; returns L1's view and its legal offers, buyer and seller in turn."""
     width = int(min(days.horizon.max(initial=0), days.H)) + 1  # beyond it nothing can be agreed
     day = np.repeat(np.arange(len(days)), np.diff(np.append(first_ledger, len(ledgers.step))))
@@ -132,16 +132,15 @@ def _put_ledgers(
     limits = layer.limits(of_ledger, ledgers)
     twice = np.repeat(np.arange(len(day)), 2)
     sides = layer.compute(of_ledger.take(twice), None, np.tile([False, True], len(day)), limits=limits.take(twice))
-    legal = layer.baseline_offers(sides)
-    plain = relative_offers(legal.outcome, sides.step)
+    legal = layer.legal_baseline(sides)
     signed = np.stack([BUCKETS.sums(ledgers.q_in), BUCKETS.sums(ledgers.q_out)], axis=-1)
     columns: Tables = {
         "day": day, "Q_safe": limits.Q_safe[:, :width], "Q_safe_sell": limits.Q_safe_sell[:, :width],
         "B_free": limits.B_free,
         "signed": 4.0 * signed.reshape(-1, 8),  # quarters of pieces, bucket by bucket [bought, sold]
         "baseline_quantity": sides.baseline[:, 0].astype(np.float32).reshape(-1, 2),
-        "baseline_ahead": sides.baseline[:, 2].astype(np.int64).reshape(-1, 2),
-        "plain": np.where(legal.legal[:, None], plain, 0).reshape(-1, 6),  # the baseline as a legal offer, if any
+        "baseline_ahead": sides.baseline[:, 1].astype(np.int64).reshape(-1, 2),
+        "plain": legal.offer.reshape(-1, 6),  # the baseline as a legal offer, if any
     }  # fmt: skip
     tables.update({f"ledger.{name}": column for name, column in columns.items()})
     return sides, legal

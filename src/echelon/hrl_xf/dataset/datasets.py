@@ -24,8 +24,8 @@ from echelon.hrl_xf.dataset.samples import (
 )
 from echelon.hrl_xf.dataset.shards import ranges
 from echelon.hrl_xf.dataset.split import Split, WorldSplit
-from echelon.hrl_xf.dataset.thread_tables import REPRESENTABLE, unpack_answer
-from echelon.hrl_xf.dataset.tournament import Moments, TournamentData
+from echelon.hrl_xf.dataset.thread_tables import unpack_answer
+from echelon.hrl_xf.dataset.tournament import Decisions, TournamentData
 from echelon.hrl_xf.layers.l4_features import ThreadStates, global_features, teacher_alphas, thread_features
 from echelon.hrl_xf.state.features import role_one_hot
 from echelon.hrl_xf.state.goals import goal_mask
@@ -119,56 +119,34 @@ class MicroDataset(Rows[MicroSample]):
 
     def batch(self, at: Ints) -> MicroBatch:
         tables = self.data.tables
-        m = tables.moments(self.rows[at])
-        unique, first, thread = np.unique(m.thread, return_index=True, return_inverse=True)
+        d = tables.decisions(self.rows[at])
+        unique, first, thread = np.unique(d.thread, return_index=True, return_inverse=True)
         order = np.argsort(first)  # as they come: logs may stand in the tables in another order
-        threads, thread = tables.threads(unique[order]), np.argsort(order)[thread]
-        goal = self.data.goal_of_day(m.day)
+        goal = self.data.goal_of_day(d.day)
         wanted = goal.reshape(-1, 4, 4)[:, :, ::2].astype(np.float64)
-        rejects = m.op == REJECT
-        residual = np.where(rejects[:, None], m.sent_offer - m.plain, 0)
         return MicroBatch(
-            tokens=threads.tokens,
-            token_mask=threads.mask,
-            thread=thread.astype(np.int64),
-            history=m.history,
+            decisions=d,
+            threads=tables.threads(unique[order]),
+            thread=np.argsort(order)[thread].astype(np.int64),
             goal=goal,
-            open_goal=np.maximum(wanted - m.signed, 0.0).astype(np.float32),
-            baseline=m.baseline.astype(np.float32),
-            offer_base=m.plain,
-            role=role_one_hot(m.seller),
-            relative_time=m.relative_time,
-            issues=m.issues,
-            B_free=m.B_free,
-            safe=m.safe.astype(np.float32),
-            time_mask=m.open,
-            others=m.others,
-            on_table=m.on_table,
-            l1_op=m.l1_op,
-            spot=m.spot.astype(np.float32),
-            op=m.op,
-            delta_q=residual[:, 0],
-            delta_p=residual[:, 1],
-            time_label=np.where(rejects, m.sent_offer[:, 2], -1),
-            delta_day=residual[:, 2],
-            in_range=rejects & (m.fits == REPRESENTABLE),
-            fits=m.fits,
+            open_goal=np.maximum(wanted - d.signed, 0.0).astype(np.float32),
         )
 
     def _row(self, at: int) -> MicroSample:
         b = self.batch(np.array([at]))
+        d = b.decisions
         return MicroSample(
             negotiation_id=self.data.negotiation_id(int(self.thread[at])),
-            history=b.tokens[0, : b.history[0]],
-            baseline=b.baseline[0],
-            residual=np.array([b.delta_q[0], b.delta_p[0]], np.float32),
+            history=b.threads.tokens[0, : d.history[0]],
+            baseline=d.baseline[0].astype(np.float32),
+            residual=d.residual[0, [0, 2]].astype(np.float32),
             goal=b.goal[0],
-            time_label=int(b.time_label[0]),
-            time_mask=b.time_mask[0],
-            offer_base=b.offer_base[0],
-            op=int(b.op[0]),
-            role=b.role[0],
-            relative_time=float(b.relative_time[0]),
+            time_label=int(d.offer[0, 1]) if d.op[0] == REJECT else -1,
+            time_mask=d.open[0],
+            legal_baseline=d.legal_baseline[0],
+            op=int(d.op[0]),
+            role=role_one_hot(d.seller)[0],
+            relative_time=float(d.relative_time[0]),
             open_goal=b.open_goal[0],
         )
 
@@ -187,7 +165,7 @@ class L4Dataset(Rows[L4DistillSample]):
         rows = self.rows[at]
         sizes = take("set.n_members", rows)
         first = np.cumsum(sizes) - sizes
-        m = self.data.tables.moments(take("member.decision", ranges(take("set.first_member", rows), sizes)))
+        m = self.data.tables.decisions(take("member.decision", ranges(take("set.first_member", rows), sizes)))
         states, x_static = self._states(m)
         feat = thread_features(states)
         alpha = teacher_alphas(states.d_star, feat[:, 0].astype(np.float64), first)
@@ -204,14 +182,14 @@ class L4Dataset(Rows[L4DistillSample]):
             alpha=_padded(alpha.astype(np.float32), mask),
         )
 
-    def _states(self, m: Moments) -> tuple[ThreadStates, Array]:
+    def _states(self, m: Decisions) -> tuple[ThreadStates, Array]:
         """The threads as L4 sees them, and x_static of their days."""
         tables = self.data.tables
         days, day = np.unique(m.day, return_inverse=True)
         batch = tables.days(days)
         features = tables.build(batch)
         unique, thread = np.unique(m.thread, return_inverse=True)
-        last = tables.threads(unique).last[thread, np.maximum(m.history - 1, 0)]
+        last = tables.threads(unique).offers[thread, np.maximum(m.history - 1, 0)]
         states = ThreadStates(
             seller=m.seller,
             last=last.astype(np.float64),

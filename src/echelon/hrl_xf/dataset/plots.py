@@ -111,7 +111,7 @@ def _days(axes: Any, c: DecisionColumns) -> None:
         "counter-offers": proposed.where(~proposed.first & proposed.sent),
         "accepted": c.where((c.op == ACCEPT) & c.sent),
     }
-    _bars(axes, {name: _shares(g.offer[:, 2], 10) for name, g in groups.items()}, [str(d) for d in range(11)])
+    _bars(axes, {name: _shares(g.offer[:, 1], 10) for name, g in groups.items()}, [str(d) for d in range(11)])
     axes.set(xlabel="days ahead", ylabel="share")
 
 
@@ -180,7 +180,7 @@ def _goals(axes: Any, goals: NDArray[np.float32], mask: NDArray[np.bool_]) -> No
 
 def _residuals(axes: Any, sent: DecisionColumns) -> None:
     rejects = sent.where((sent.op == REJECT) & (sent.fits & 1 > 0))
-    for i, (name, column) in enumerate((("Δ quantity", 0), ("Δ price", 1), ("Δ days", 2))):
+    for i, (name, column) in enumerate((("Δ quantity", 0), ("Δ price", 2), ("Δ days", 1))):
         values, counts = np.unique(np.clip(rejects.residual[:, column], -12, 12), return_counts=True)
         axes.plot(values, counts / max(1, len(rejects.op)), "o-", markersize=3, label=name, color=COLOURS[i])
     axes.set(xlabel="offer sent less baseline (pieces, currency, days)", ylabel="share")

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from echelon.runtime.arrays import Bools, Floats, Ints
+from echelon.hrl_xf.dataset.tournament import Decisions, Threads
+from echelon.runtime.arrays import Bools, Ints
 
 Array = NDArray[np.float32]
 
@@ -25,17 +26,17 @@ class MacroSample:
 
 @dataclass(frozen=True)
 class MicroSample:
-    """One decision in one negotiation (L3); `residual` is against `offer_base`, the baseline as a legal offer."""
+    """One decision in one negotiation (L3); `residual` is against `legal_baseline`, the baseline as a legal offer."""
 
     negotiation_id: str
     history: Array  # (L, 4) quantity, price as ratio of the issue's range, days ahead, 1 if mine
-    baseline: Array  # (3,) quantity, unit price, days ahead
+    baseline: Array  # (3,) quantity, days ahead, unit price
     residual: Array  # (2,) pieces, currency; zeros unless REJECT
     goal: Array  # (16,)
     time_label: int
     """days ahead of the offer sent; −1 unless REJECT"""
     time_mask: Bools  # (H+1,) days that L1 allows
-    offer_base: Ints  # (3,) quantity, unit price, days ahead
+    legal_baseline: Ints  # (3,) quantity, days ahead, unit price; quantity 0 where there is none
     op: int
     role: Array  # (2,) buyer, seller
     relative_time: float
@@ -57,35 +58,14 @@ class MacroBatch:
 
 @dataclass(frozen=True)
 class MicroBatch:
-    """N decisions in B threads. One causal pass over `tokens` serves all: decision i reads position history[i] − 1."""
+    """N decisions in B threads, with their goals. One causal pass over the threads' tokens serves all: decision i reads
+    position history[i] − 1."""
 
-    tokens: Array  # (B, L, 4)
-    token_mask: Bools  # (B, L)
-    thread: Ints  # (N,) row of `tokens`
-    history: Ints  # (N,) tokens before the decision; 0 for an opening
-    # context
+    decisions: Decisions
+    threads: Threads
+    thread: Ints  # (N,) row of `threads`
     goal: Array  # (N, 16)
     open_goal: Array  # (N, 4, 2) pieces still open after the day's deals so far
-    baseline: Array  # (N, 3) quantity, unit price, days ahead
-    offer_base: Ints  # (N, 3) the same as a legal offer; quantity 0 where there is none
-    role: Array  # (N, 2)
-    relative_time: Array  # (N,)
-    issues: Ints  # (N, 6) bounds of quantity, days ahead, price
-    B_free: Floats  # (N,)
-    safe: Array  # (N, H+1) safe quantity left on this side
-    time_mask: Bools  # (N, H+1) days that L1 allows
-    others: Ints  # (N, 3) other threads of the call on this side with an offer, their quantity, rank by price
-    on_table: Bools  # (N,) whether there is an offer to accept: then it is the last token
-    l1_op: Ints  # (N,) L1's own answer
-    spot: Array  # (N, 2) at dawn
-    # labels
-    op: Ints  # (N,) 0 ACCEPT, 1 REJECT, 2 END
-    delta_q: Ints  # (N,) pieces above offer_base; 0 unless REJECT
-    delta_p: Ints  # (N,) currency above offer_base; 0 unless REJECT
-    time_label: Ints  # (N,) days ahead; −1 unless REJECT
-    delta_day: Ints  # (N,) days later than offer_base; 0 unless REJECT
-    in_range: Bools  # (N,) a REJECT whose residuals L1 lets pass: train Δq, Δp and days ahead on these only
-    fits: Ints  # (N,) which rules of L1 the sent or accepted offer keeps
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from echelon.hrl_xf.dataset.thread_tables import (
     SAFE_MONEY,
     SAFE_QUANTITY,
 )
-from echelon.hrl_xf.dataset.tournament import Moments, TournamentData
+from echelon.hrl_xf.dataset.tournament import Decisions, TournamentData
 from echelon.hrl_xf.recording.log_columns import ASKED, OPS
 from echelon.hrl_xf.state.goals import goal_mask
 from echelon.hrl_xf.state.schema import ACCEPT, REJECT
@@ -53,7 +53,7 @@ class DecisionColumns:
     history: Ints  # (N,)
     relative_time: NDArray[np.float32]  # (N,)
     others: Ints  # (N, 3)
-    offer: Ints  # (N, 3) the offer sent, or the one on the table where there is one: quantity, price, days ahead
+    offer: Ints  # (N, 3) the offer sent, or the one on the table where there is one: quantity, days ahead, unit price
     ratio: NDArray[np.float64]  # (N,) its price within the issue's range
     residual: Ints  # (N, 3)
 
@@ -62,22 +62,22 @@ class DecisionColumns:
 
 
 def decision_columns(data: TournamentData) -> DecisionColumns:
-    parts = [_columns(data, m) for m in _moments(data)]
+    parts = [_columns(data, m) for m in _decisions(data)]
     names = DecisionColumns.__dataclass_fields__
     return DecisionColumns(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
 
 
-def _moments(data: TournamentData) -> Iterator[Moments]:
+def _decisions(data: TournamentData) -> Iterator[Decisions]:
     rows = data.rows("decision")
     for begin in range(0, max(1, len(rows)), PIECE):
-        yield data.tables.moments(rows[begin : begin + PIECE])
+        yield data.tables.decisions(rows[begin : begin + PIECE])
 
 
-def _columns(data: TournamentData, m: Moments) -> DecisionColumns:
+def _columns(data: TournamentData, m: Decisions) -> DecisionColumns:
     threads, at = np.unique(m.thread, return_inverse=True)
-    last = data.tables.threads(threads).last[at, np.maximum(m.history - 1, 0)]
+    last = data.tables.threads(threads).offers[at, np.maximum(m.history - 1, 0)]
     rejects = m.op == REJECT
-    offer = np.where(rejects[:, None], m.sent_offer, np.where(m.on_table[:, None], last, 0))
+    offer = np.where(rejects[:, None], m.offer, np.where(m.on_table[:, None], last, 0))
     low, high = m.issues[:, 4], m.issues[:, 5]
     return DecisionColumns(
         op=m.op,
@@ -92,8 +92,8 @@ def _columns(data: TournamentData, m: Moments) -> DecisionColumns:
         relative_time=m.relative_time,
         others=m.others,
         offer=offer,
-        ratio=np.divide(offer[:, 1] - low, high - low, out=np.zeros(len(low)), where=high > low),
-        residual=np.where(rejects[:, None], m.sent_offer - m.plain, 0),
+        ratio=np.divide(offer[:, 2] - low, high - low, out=np.zeros(len(low)), where=high > low),
+        residual=m.residual,
     )
 
 
@@ -104,7 +104,7 @@ def shares(values: Ints, names: tuple[str, ...]) -> dict[str, float]:
 
 def days_ahead(columns: DecisionColumns) -> dict[str, float]:
     """Shares of offers by days ahead: 0, 1, 2, 3, 4 and more."""
-    return shares(np.clip(columns.offer[:, 2], 0, 4), ("0", "1", "2", "3", "4+"))
+    return shares(np.clip(columns.offer[:, 1], 0, 4), ("0", "1", "2", "3", "4+"))
 
 
 def quantiles(values: NDArray[Any]) -> dict[str, float]:

@@ -8,8 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from echelon.runtime.arrays import Ints
-
 _FLOAT32 = {"day.goal", "day.costs", "day.outcome", "time.relative", "ledger.baseline_quantity"}
 _FLOAT64 = {
     "log.initial_balance", "log.production_cost", "day.balance", "day.spot_price_in", "day.spot_price_out",
@@ -25,19 +23,6 @@ REFERENCES: Mapping[str, str] = {
 """Columns that hold row numbers, and the table they point into."""
 
 Tables = dict[str, NDArray[Any]]
-
-
-def relative_issues(issues: NDArray[Any], step: NDArray[Any], sign: int) -> Ints:
-    """Issue bounds with days counted from today (sign −1), or back (sign 1); zeros stay zeros.  # (N, 6)"""
-    shifted = issues.astype(np.int64)
-    negotiates = shifted[:, 1] > 0
-    shifted[:, 2:4] += sign * np.where(negotiates, step.astype(np.int64), 0)[:, None]
-    return shifted
-
-
-def relative_offers(outcome: Ints, step: Ints) -> Ints:
-    """(quantity, day, price) with days counted from today.  # (N, 3)"""
-    return outcome - np.stack([np.zeros_like(step), step, np.zeros_like(step)], axis=-1)
 
 
 def dtype_of(name: str) -> type[np.generic]:

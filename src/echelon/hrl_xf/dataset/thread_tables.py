@@ -13,7 +13,7 @@ import numpy as np
 
 from echelon.hrl_xf.dataset.table_schema import Tables
 from echelon.hrl_xf.recording.log_columns import COLUMNS, FRAMEWORK, LogColumns
-from echelon.hrl_xf.state.l1_safety import L1Output, L1SafetyLayer, Outcomes
+from echelon.hrl_xf.state.l1_safety import L1Output, L1SafetyLayer, LegalOffers
 from echelon.hrl_xf.state.schema import ACCEPT, END, REJECT
 from echelon.hrl_xf.state.threads import DELTA_P, DELTA_Q, others_in_sight
 from echelon.runtime.arrays import Bools, Floats, Ints
@@ -104,7 +104,7 @@ def _put_tokens(tables: Tables, ordered: Decided, n_threads: int) -> tuple[Ints,
 
 
 def put_decisions(
-    tables: Tables, layer: L1SafetyLayer, sides: L1Output, legal: Outcomes, kept: Decided, first_ledger: Ints
+    tables: Tables, layer: L1SafetyLayer, sides: L1Output, legal: LegalOffers, kept: Decided, first_ledger: Ints
 ) -> None:
     """Answers and outgoing offers, the other threads in sight, and what L1 makes of the moment.
 
@@ -121,10 +121,10 @@ def put_decisions(
         some = kept.take(span)
         row = 2 * (first_ledger[some.day] + some.deals_before) + some.seller
         out = sides.take(row)
-        seen = np.stack([some.quantity_seen, some.ahead_seen + out.step, some.price_seen], axis=-1)
+        seen = np.stack([some.quantity_seen, some.ahead_seen, some.price_seen], axis=-1)
         accepts = layer.accepts(out, seen) & (some.on_table == 1)
         l1_op[span] = np.where(accepts, ACCEPT, np.where(legal.legal[row], REJECT, END))
-        fits[span] = _fits(out, some, legal.outcome[row], legal.legal[row])
+        fits[span] = _fits(out, some, legal.take(row))
     tables["decision.fits"] = fits
     tables["decision.answer"] = pack_answer(kept.op, l1_op, kept.sent, kept.on_table, kept.asked)
 
@@ -139,7 +139,7 @@ def unpack_answer(packed: Ints) -> tuple[Ints, Ints, Bools, Bools, Ints]:
     return packed & 3, packed >> 2 & 3, (packed >> 4 & 1) == 1, (packed >> 5 & 1) == 1, packed >> 6 & 3
 
 
-def _fits(out: L1Output, some: Decided, plain: Ints, has_baseline: Bools) -> Ints:
+def _fits(out: L1Output, some: Decided, base: LegalOffers) -> Ints:
     """Which of L1's rules the offer keeps that the agent sent or accepted; 0 for an END."""
     accepts = some.op == ACCEPT
     q = np.where(accepts, some.quantity_seen, some.quantity)
@@ -148,14 +148,15 @@ def _fits(out: L1Output, some: Decided, plain: Ints, has_baseline: Bools) -> Int
     rows, width = np.arange(len(q)), out.safe.shape[1]
     day = np.clip(ahead, 0, width - 1)
     low, high = out.issues[:, ::2], out.issues[:, 1::2]
-    offer = np.stack([q, ahead + out.step, p], axis=-1)
+    offer = np.stack([q, ahead, p], axis=-1)
+    near = (np.abs(q - base.offer[:, 0]) <= DELTA_Q) & (np.abs(p - base.offer[:, 2]) <= DELTA_P)
     bits = [
-        has_baseline | accepts,
+        base.legal | accepts,
         ((offer >= low) & (offer <= high)).all(axis=1),
         (day == ahead) & out.open[rows, day],
         q <= out.safe[rows, day],
         out.seller | (q * p <= out.B_free),
-        accepts | ~has_baseline | ((np.abs(q - plain[:, 0]) <= DELTA_Q) & (np.abs(p - plain[:, 2]) <= DELTA_P)),
+        accepts | ~base.legal | near,
     ]
     fits = np.stack(bits, axis=-1) @ (1 << np.arange(len(bits)))
     return np.where((some.op == REJECT) | accepts, fits, 0)

@@ -20,13 +20,13 @@ from rich.console import Console
 
 from echelon.hrl_xf.dataset.cache import LogCache, LogRecord, fingerprint
 from echelon.hrl_xf.dataset.shards import IN_MEMORY, Store, map_shard, ranges, read_metadata
-from echelon.hrl_xf.dataset.table_schema import relative_issues
-from echelon.hrl_xf.dataset.thread_tables import unpack_answer
+from echelon.hrl_xf.dataset.thread_tables import REPRESENTABLE, unpack_answer
 from echelon.hrl_xf.recording.log_files import BadLog, find_logs, match_agents
 from echelon.hrl_xf.state.day_batch import DayBatch, Offers
 from echelon.hrl_xf.state.features import DayFeatures, StateBuilder
 from echelon.hrl_xf.state.goals import GOAL_SIZE
 from echelon.hrl_xf.state.l1_safety import BUY_AT, SELL_AT
+from echelon.hrl_xf.state.schema import REJECT
 from echelon.hrl_xf.state.threads import tokens_of
 from echelon.runtime.arrays import Bools, Floats, Ints
 
@@ -49,12 +49,12 @@ class Threads:
 
     tokens: NDArray[np.float32]  # (B, L, 4) quantity, price as ratio of the issue's range, days ahead, 1 if mine
     mask: Bools  # (B, L) True where there is a token
-    last: Ints  # (B, L, 3) the same offers in pieces and currency: quantity, unit price, days ahead
+    offers: Ints  # (B, L, 3) the same offers in whole numbers: quantity, days ahead, unit price
 
 
 @dataclass(frozen=True)
-class Moments:
-    """Decisions as L1 sees them, and what was answered."""
+class Decisions:
+    """N stored decisions: the moment as L1 sees it, and what was answered."""
 
     thread: Ints  # (N,) row of the thread
     day: Ints  # (N,) row of the day
@@ -68,8 +68,8 @@ class Moments:
     B_free: Floats  # (N,)
     safe: Floats  # (N, H+1) safe quantity of the side
     open: Bools  # (N, H+1) days that L1 allows
-    baseline: Floats  # (N, 3) quantity, unit price, days ahead
-    plain: Ints  # (N, 3) the baseline as a legal offer: quantity, unit price, days ahead; quantity 0: there is none
+    baseline: Floats  # (N, 3) quantity, days ahead, unit price
+    legal_baseline: Ints  # (N, 3) the same as a legal offer; quantity 0 where there is none
     others: Ints  # (N, 3) other threads of the call on this side with an offer, their quantity, rank by price
     op: Ints  # (N,) ACCEPT, REJECT, END
     l1_op: Ints  # (N,) L1's own answer
@@ -78,7 +78,18 @@ class Moments:
     asked: Ints  # (N,) index into `log_columns.ASKED`
     call: Ints  # (N,)
     fits: Ints  # (N,) bits of `thread_tables`
-    sent_offer: Ints  # (N, 3) quantity, unit price, days ahead; zeros unless REJECT
+    offer: Ints  # (N, 3) what a REJECT proposed: quantity, days ahead, unit price; else zeros
+
+    @property
+    def residual(self) -> Ints:
+        """The offer less the legal baseline; zeros unless REJECT.  # (N, 3)"""
+        return np.where((self.op == REJECT)[:, None], self.offer - self.legal_baseline, 0)
+
+    @property
+    def in_range(self) -> Bools:
+        """A REJECT whose offer L1 lets pass and L3 can name.  # (N,)"""
+        found: Bools = (self.op == REJECT) & (self.fits == REPRESENTABLE)
+        return found
 
 
 class SampleTables:
@@ -99,8 +110,7 @@ class SampleTables:
         at = (take("commitment.seller", entry), np.repeat(np.arange(n), count), take("commitment.ahead", entry))
         quantity, money = np.zeros((2, n, H + 1)), np.zeros((2, n, H + 1))
         quantity[at], money[at] = take("commitment.quantity", entry), take("commitment.money", entry)
-        step = columns["current_step"]
-        columns |= {side: relative_issues(take(f"day.{side}", rows), step, 1) for side in ("buy_issues", "sell_issues")}
+        columns |= {side: take(f"day.{side}", rows) for side in ("buy_issues", "sell_issues")}
         seen = take("day.n_offers", rows) if offers else np.zeros(n, np.int64)
         entry = ranges(take("day.first_offer", rows), seen)
         heard = Offers(
@@ -121,13 +131,13 @@ class SampleTables:
         entry = ranges(take("thread.first_token", rows), count)
         L = max(1, int(count.max(initial=0)))
         mask = np.arange(L) < count[:, None]
-        offer = np.stack([take(f"token.{name}", entry) for name in ("quantity", "price", "ahead")], axis=-1)
+        offer = np.stack([take(f"token.{name}", entry) for name in ("quantity", "ahead", "price")], axis=-1)
         low, high = np.repeat(self._issues(rows)[:, 4:], count, axis=0).T
         tokens = np.zeros((len(rows), L, 4), np.float32)
         tokens[mask] = tokens_of(offer, take("token.mine", entry) == 1, low, high)
-        last = np.zeros((len(rows), L, 3), np.int64)
-        last[mask] = offer
-        return Threads(tokens, mask, last)
+        offers = np.zeros((len(rows), L, 3), np.int64)
+        offers[mask] = offer
+        return Threads(tokens, mask, offers)
 
     def _issues(self, threads: Ints) -> Ints:
         """Issue bounds of threads, in days ahead.  # (B, 6)"""
@@ -135,7 +145,7 @@ class SampleTables:
         day, seller = take("thread.day", threads), take("thread.seller", threads)[:, None] == 1
         return np.where(seller, take("day.sell_issues", day), take("day.buy_issues", day))
 
-    def moments(self, rows: Ints) -> Moments:
+    def decisions(self, rows: Ints) -> Decisions:
         take, n = self.store.take, np.arange(len(rows))
         thread = take("decision.thread", rows)
         day, seller = take("thread.day", thread), take("thread.seller", thread)
@@ -144,10 +154,9 @@ class SampleTables:
         issues = self._issues(thread)
         price = np.where(seller == 1, SELL_AT * spot[:, 1], BUY_AT * spot[:, 0])
         quantity, ahead = take("ledger.baseline_quantity", ledger)[n, seller], take("ledger.baseline_ahead", ledger)
-        plain = take("ledger.plain", ledger).reshape(-1, 2, 3)[n, seller][:, [0, 2, 1]]
         op, l1_op, sent, on_table, asked = unpack_answer(take("decision.answer", rows))
         safe, is_open = self._limits(ledger, day, seller == 1, issues)
-        return Moments(
+        return Decisions(
             thread=thread,
             day=day,
             seller=seller == 1,
@@ -160,8 +169,8 @@ class SampleTables:
             B_free=take("ledger.B_free", ledger),
             safe=safe,
             open=is_open,
-            baseline=np.stack([quantity.astype(np.float64), price, ahead[n, seller].astype(np.float64)], axis=-1),
-            plain=plain,
+            baseline=np.stack([quantity.astype(np.float64), ahead[n, seller].astype(np.float64), price], axis=-1),
+            legal_baseline=take("ledger.plain", ledger).reshape(-1, 2, 3)[n, seller],
             others=take("decision.others", rows),
             op=op,
             l1_op=l1_op,
@@ -170,7 +179,7 @@ class SampleTables:
             asked=asked,
             call=take("decision.call", rows),
             fits=take("decision.fits", rows),
-            sent_offer=np.stack([take(f"decision.{c}", rows) for c in ("quantity", "price", "ahead")], axis=-1),
+            offer=np.stack([take(f"decision.{c}", rows) for c in ("quantity", "ahead", "price")], axis=-1),
         )
 
     def _limits(self, ledger: Ints, day: Ints, seller: Bools, issues: Ints) -> tuple[Floats, Bools]:

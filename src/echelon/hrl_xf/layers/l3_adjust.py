@@ -45,11 +45,11 @@ def modulated(
     """
     if c == 0:
         return actions
-    base, offer = situation.offer_base, actions.offer
+    base, offer = situation.legal_baseline, actions.offer
     factor = 1.0 + c * (len(alpha) * alpha.astype(np.float64) - 1.0)
     wanted = offer.astype(np.float64)
-    wanted[:, :2] = np.rint(base[:, :2] + factor[:, None] * (offer[:, :2] - base[:, :2]))
+    scaled = np.rint(base + factor[:, None] * (offer - base))
+    wanted[:, [0, 2]] = scaled[:, [0, 2]]  # the day stays
     clipped = layer.clip(out, wanted)
-    relative = clipped.outcome - np.stack([np.zeros_like(out.step), out.step, np.zeros_like(out.step)], axis=-1)
     rows = (actions.op == REJECT) & (base[:, 0] > 0) & clipped.legal
-    return replace(actions, offer=np.where(rows[:, None], relative[:, [0, 2, 1]], offer))
+    return replace(actions, offer=np.where(rows[:, None], clipped.offer, offer))

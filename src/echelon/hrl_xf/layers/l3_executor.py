@@ -79,10 +79,10 @@ class Heads:
         logits = self.net.day(self.h)
         match = self.net.day_match(self.h)
         for i, offer in enumerate((self.x.seen, self.x.own)):
-            repeats = (days == offer[:, 2:]) & (offer[:, :1] > 0)
+            repeats = (days == offer[:, 1:2]) & (offer[:, :1] > 0)
             logits = logits + match[:, i : i + 1] * repeats
         if self.based:
-            logits = logits + PRIOR_SCALE * self.net.prior[0] * (days == self.x.base[:, 2:])
+            logits = logits + PRIOR_SCALE * self.net.prior[0] * (days == self.x.base[:, 1:2])
         return Gated(MaskedCategorical(logits, self.x.legal.day), earlier["op"] == REJECT)
 
     def quantity(self, earlier: Mapping[str, Tensor]) -> Gated:
@@ -117,9 +117,9 @@ class Heads:
         at = below.long()
         logits = out[:, :P_SIZE] + (1 - part) * places.gather(1, at) + part * places.gather(1, at + 1)
         for i, offer in enumerate((x.seen, x.own)):
-            logits = logits + out[:, P_SIZE + RATIOS + i, None] * ((p == offer[:, 1:2]) & (offer[:, :1] > 0))
+            logits = logits + out[:, P_SIZE + RATIOS + i, None] * ((p == offer[:, 2:]) & (offer[:, :1] > 0))
         if self.based:
-            logits = logits + PRIOR_SCALE * self.net.prior[2] * (p == x.base[:, 1:2])
+            logits = logits + PRIOR_SCALE * self.net.prior[2] * (p == x.base[:, 2:])
         return Gated(MaskedCategorical(logits, allowed), earlier["op"] == REJECT)
 
 
@@ -217,8 +217,8 @@ class TemporalDecisionTransformer(Layer, LearntExecutor):
         return _PLAY.of(self, self.fuse.weight).act(np.asarray(state), situation, generator=generator, greedy=greedy)
 
     def offers(self, parts: Parts, x: L3Inputs) -> Tensor:
-        """The offers that stored choices stand for; zeros unless REJECT.  # (N, 3) quantity, unit price, days ahead"""
-        offer = torch.stack([x.legal.first_q + parts["dq"], x.legal.first_p + parts["dp"], parts["day"]], -1)
+        """The offers that stored choices stand for; zeros unless REJECT.  # (N, 3) quantity, days ahead, unit price"""
+        offer = torch.stack([x.legal.first_q + parts["dq"], parts["day"], x.legal.first_p + parts["dp"]], -1)
         return offer.masked_fill((parts["op"] != REJECT)[:, None], 0)
 
 

@@ -66,7 +66,7 @@ class L3Inputs:
 
     context: Tensor  # (N, CONTEXT)
     l1_op: Tensor  # (N,)
-    base: Tensor  # (N, 3) legal baseline: quantity, unit price, days ahead; quantity 0 where there is none
+    base: Tensor  # (N, 3) legal baseline: quantity, days ahead, unit price; quantity 0 where there is none
     seen: Tensor  # (N, 3)
     own: Tensor  # (N, 3)
     need: Tensor  # (N,) pieces of the goal still open on this side, rounded
@@ -79,6 +79,6 @@ class L3Inputs:
     def of(cls, s: Situation, mode: Mode) -> L3Inputs:
         to = torch.as_tensor
         return cls(
-            to(context_of(s)), to(s.l1_op), to(s.offer_base), to(s.seen), to(s.own), to(needed(s)), to(share_of(s)),
+            to(context_of(s)), to(s.l1_op), to(s.legal_baseline), to(s.seen), to(s.own), to(needed(s)), to(share_of(s)),
             to(s.issues[:, 4:]), to(s.alpha), legal_of(s, mode, Q_SIZE, P_SIZE),
         )  # fmt: skip

@@ -130,7 +130,7 @@ class PlayExecutor(LearntExecutor):
             chosen_q, of_q, _ = pick(*self._quantity(r, chosen_day), asked)
             chosen_p, of_p, _ = pick(*self._price(r, chosen_day, chosen_q), asked)
             day[asked], dq[asked], dp[asked] = chosen_day, chosen_q, chosen_p
-            offer[asked] = np.stack([r.legal.first_q + chosen_q, r.legal.first_p + chosen_p, chosen_day], axis=-1)
+            offer[asked] = np.stack([r.legal.first_q + chosen_q, chosen_day, r.legal.first_p + chosen_p], axis=-1)
             log_prob[asked] += of_day + of_q + of_p
         else:
             pick.skip(3)
@@ -150,8 +150,8 @@ class PlayExecutor(LearntExecutor):
     def _day(self, r: _Rows) -> tuple[Array, Bools]:
         logits, match = self.day(r.h), self.day_match(r.h)
         for i, offer in enumerate((r.seen, r.own)):
-            logits += match[:, i : i + 1] * ((self.days == offer[:, 2:]) & (offer[:, :1] > 0))
-        logits += self._prior(0) * (self.days == r.base[:, 2:])
+            logits += match[:, i : i + 1] * ((self.days == offer[:, 1:2]) & (offer[:, :1] > 0))
+        logits += self._prior(0) * (self.days == r.base[:, 1:2])
         return logits, r.legal.day
 
     def _quantity(self, r: _Rows, day: Ints) -> tuple[Array, Bools]:
@@ -192,8 +192,8 @@ class PlayExecutor(LearntExecutor):
         n = r.n[:, None]
         logits = out[:, :size] + (1 - part) * out[n, at] + part * out[n, at + 1]
         for i, offer in enumerate((r.seen, r.own), size + ratios):
-            logits += out[:, i : i + 1] * ((p == offer[:, 1:2]) & (offer[:, :1] > 0))
-        logits += self._prior(2) * (p == r.base[:, 1:2])
+            logits += out[:, i : i + 1] * ((p == offer[:, 2:]) & (offer[:, :1] > 0))
+        logits += self._prior(2) * (p == r.base[:, 2:])
         inside = (p >= legal.low_p[:, None]) & (p <= legal.high_p[:, None])
         return logits, inside & (quantity[:, None] * p <= legal.money[:, None])
 
@@ -204,7 +204,7 @@ class _Rows:
     def __init__(self, s: Situation, legal: LegalArrays, h: Array, asked: Ints) -> None:
         self.n = np.arange(len(asked))
         self.h, self.legal = h[asked], legal.take(asked)
-        self.seen, self.own, self.base = s.seen[asked], s.own[asked], s.offer_base[asked]
+        self.seen, self.own, self.base = s.seen[asked], s.own[asked], s.legal_baseline[asked]
         self.need, self.share, self.alpha = needed(s)[asked], share_of(s)[asked], s.alpha[asked]
         self.low, self.high = s.issues[asked, 4:5], s.issues[asked, 5:6]
 

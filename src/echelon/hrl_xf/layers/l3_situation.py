@@ -18,7 +18,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from echelon.hrl_xf.state.l1_safety import L1Output, L1SafetyLayer, Outcomes
+from echelon.hrl_xf.state.l1_safety import L1Output, L1SafetyLayer, LegalOffers
 from echelon.hrl_xf.state.threads import DELTA_P, DELTA_Q
 from echelon.runtime.arrays import Bools, Floats, Ints
 
@@ -52,8 +52,8 @@ class Situation:
 
     goal: Array  # (N, 16) L2's
     open_goal: Array  # (N, 4, 2) pieces of it still open, by bucket [buy, sell]
-    baseline: Array  # (N, 3) quantity, unit price, days ahead
-    offer_base: Ints  # (N, 3) the same as a legal offer; quantity 0 where there is none
+    baseline: Array  # (N, 3) quantity, days ahead, unit price
+    legal_baseline: Ints  # (N, 3) the same as a legal offer; quantity 0 where there is none
     seller: Bools  # (N,)
     relative_time: Array  # (N,)
     issues: Ints  # (N, 6) bounds of quantity, days ahead, unit price
@@ -62,7 +62,7 @@ class Situation:
     open: Bools  # (N, H+1) days L1 allows
     others: Ints  # (N, 3) other threads of the call on this side with an offer, their quantity, rank by price
     on_table: Bools  # (N,) whether there is an offer to accept
-    seen: Ints  # (N, 3) the partner's last offer: quantity, unit price, days ahead; zeros if it has made none
+    seen: Ints  # (N, 3) the partner's last offer: quantity, days ahead, unit price; zeros if it has made none
     own: Ints  # (N, 3) the agent's last offer; zeros if it has made none
     last_mine: Bools  # (N,) whether the last offer of all was the agent's
     l1_op: Ints  # (N,) L1's own answer
@@ -80,7 +80,7 @@ class Situation:
     @cached_property
     def acceptable(self) -> Bools:
         """Whether the offer on the table is within L1's limits.  # (N,)"""
-        q, p, d = self.seen.T
+        q, d, p = self.seen.T
         day = np.minimum(np.maximum(d, 0), self.safe.shape[1] - 1)
         n = np.arange(len(self))
         inside = self.on_table & (q >= 1) & (day == d) & self.open[n, day] & (q <= self.safe[n, day])
@@ -103,22 +103,17 @@ class Situation:
         last_mine: Bools,
         alpha: Array,
         spot: Array,
-        plain: Outcomes | None = None,
+        base: LegalOffers | None = None,
     ) -> Situation:
-        """Decisions in play: L1's view of the threads, and what the agent knows besides. Days count from today.
+        """Decisions in play: L1's view of the threads, and what the agent knows besides.
 
-        `plain` spares computing `baseline_offers` again.
+        `base` spares computing `legal_baseline` again.
         """
-        today = np.zeros((len(out.step), 3), np.int64)
-        today[:, 1] = out.step
-        base = layer.baseline_offers(out) if plain is None else plain
-        answers = layer.answer(out, seen[:, [0, 2, 1]] + today, on_table, base)
-        offer = np.where(base.legal[:, None], base.outcome - today, 0)[:, [0, 2, 1]]
-        issues = out.issues.copy()
-        issues[:, 2:4] -= np.where(issues[:, 1] > 0, out.step, 0)[:, None]
+        base = layer.legal_baseline(out) if base is None else base
+        answers = layer.answer(out, seen, on_table, base)
         return cls(
-            goal=goal, open_goal=open_goal, baseline=out.baseline.astype(np.float32), offer_base=offer,
-            seller=out.seller, relative_time=relative_time, issues=issues, B_free=out.B_free, safe=out.safe,
+            goal=goal, open_goal=open_goal, baseline=out.baseline.astype(np.float32), legal_baseline=base.offer,
+            seller=out.seller, relative_time=relative_time, issues=out.issues, B_free=out.B_free, safe=out.safe,
             open=out.open, others=others, on_table=on_table, seen=seen, own=own, last_mine=last_mine,
             l1_op=answers.op.astype(np.int64), alpha=alpha, spot=spot,
         )  # fmt: skip
@@ -166,7 +161,8 @@ def context_of(s: Situation) -> Array:
     total = open_pieces(s).astype(np.float64).sum(axis=1)[:, None]
     low, high = s.issues[:, 4:5].astype(np.float64), s.issues[:, 5:6].astype(np.float64)
     goal = s.goal.astype(np.float64).reshape(N, 8, 2)  # 4 buckets of buy, sell
-    seen_q, seen_p, seen_day, own_q, own_day = s.seen[:, :1], s.seen[:, 1:2], s.seen[:, 2:], s.own[:, :1], s.own[:, 2:]
+    seen_q, seen_day, seen_p = s.seen[:, :1], s.seen[:, 1:2], s.seen[:, 2:]
+    own_q, own_day, own_p = s.own[:, :1], s.own[:, 1:2], s.own[:, 2:]
     others, others_q, rank = s.others[:, :1], s.others[:, 1:2], s.others[:, 2:]
     has_seen, has_own = seen_q > 0, own_q > 0
     mine = s.last_mine[:, None] & has_own
@@ -174,25 +170,25 @@ def context_of(s: Situation) -> Array:
     width = high - low
     spread = np.maximum(width, 1.0)
     seen_ratio = np.where(has_seen, (seen_p - low) / spread, 0.0)
-    own_ratio = np.where(has_own, (s.own[:, 1:2] - low) / spread, 0.0)
+    own_ratio = np.where(has_own, (own_p - low) / spread, 0.0)
     alpha = s.alpha[:, None].astype(np.float64)
 
     counted = [
-        goal[:, :, 0], last[:, :1], total, total - seen_q, s.offer_base[:, :1], s.B_free[:, None] / spot, width,
+        goal[:, :, 0], last[:, :1], total, total - seen_q, s.legal_baseline[:, :1], s.B_free[:, None] / spot, width,
         others_q, seen_q, own_q, _near(s.safe),
     ]  # fmt: skip
     pieces = _pieces(np.concatenate(counted, axis=1))
     goal_q, last_q, left, base_q, money, width_q = (pieces[:, a:b] for a, b in _COUNTED[:6])
     others_pieces, seen_pieces, own_pieces, near = (pieces[:, a:b] for a, b in _COUNTED[6:])
-    prices = np.concatenate([goal[:, :, 1], s.baseline[:, 1:2], low, high, seen_p], axis=1)
+    prices = np.concatenate([goal[:, :, 1], s.baseline[:, 2:], low, high, seen_p], axis=1)
     dear = _dearness(prices, np.concatenate([both[:, _SIDES], np.repeat(spot, 4, axis=1)], axis=1))
     parts = [
         # the last token
-        last_q, np.where(mine, own_ratio, seen_ratio), last[:, 2:] / 10.0, mine,
+        last_q, np.where(mine, own_ratio, seen_ratio), last[:, 1:2] / 10.0, mine,
         # goal and what is open of it
         goal_q, dear[:, :8], _pieces(s.open_goal).reshape(N, 8), left, _between((seen_q - total) / 10.0, -3.0, 3.0),
         # L1
-        _pieces(s.baseline[:, :1]), dear[:, 8:9], s.baseline[:, 2:] / 10.0, base_q, s.offer_base[:, :1] > 0,
+        _pieces(s.baseline[:, :1]), dear[:, 8:9], s.baseline[:, 1:2] / 10.0, base_q, s.legal_baseline[:, :1] > 0,
         _OPS[s.l1_op], money / 2.0, near, _near(s.open), s.acceptable[:, None],
         # the thread
         _ROLES[side], s.relative_time[:, None], s.issues[:, :4] / 10.0, dear[:, 9:11], width_q, alpha,
@@ -244,7 +240,7 @@ class LegalArrays(NamedTuple):
 
 def legal_arrays(s: Situation, mode: Mode, q_size: int, p_size: int) -> LegalArrays:
     """The masks of N decisions for heads of these sizes."""
-    base_q, base_p = s.offer_base[:, 0], s.offer_base[:, 1]
+    base_q, base_p = s.legal_baseline[:, 0], s.legal_baseline[:, 2]
     if mode == "residual":
         first_q, first_p, can = base_q - DELTA_Q, base_p - DELTA_P, base_q > 0
     else:

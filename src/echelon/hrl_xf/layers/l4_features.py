@@ -28,9 +28,9 @@ class ThreadStates:
     """K threads at the moment of a decision; the day's arrays are repeated for each thread."""
 
     seller: Bools  # (K,)
-    last: Floats  # (K, 3) quantity, unit price, days ahead of the last offer
+    last: Floats  # (K, 3) the last offer: quantity, days ahead, unit price
     spoken: Bools  # (K,) whether there was one
-    baseline: Floats  # (K, 3) quantity, unit price, days ahead
+    baseline: Floats  # (K, 3) quantity, days ahead, unit price
     safe: Floats  # (K, H+1) safe quantity of the thread's side
     mask_open: Bools  # (K, H+1)
     round: Floats  # (K,)
@@ -47,7 +47,7 @@ class ThreadStates:
     @cached_property
     def d_star(self) -> Ints:
         """Days ahead of the standing offer.  # (K,)"""
-        days: Ints = np.minimum(np.maximum(self.standing[:, 2], 0), self.safe.shape[1] - 1).astype(np.int64)
+        days: Ints = np.minimum(np.maximum(self.standing[:, 1], 0), self.safe.shape[1] - 1).astype(np.int64)
         return days
 
 
@@ -92,7 +92,7 @@ def teacher_alphas(days: Ints, priority: Floats, first: Ints) -> Floats:
 def thread_features(threads: ThreadStates, buckets: Buckets = BUCKETS) -> NDArray[np.float32]:
     """`thread_feat` of each thread; column 0 is its priority.  # (K, 24)"""
     k, d, I_max = np.arange(len(threads.seller)), threads.d_star, threads.I_max
-    quantity, price, _ = threads.standing.T
+    quantity, _, price = threads.standing.T
     firsts = np.array([first for first, _ in buckets.edges])
     bucket = firsts.searchsorted(d, side="right") - 1
     q_buy, p_buy, q_sell, p_sell = threads.goal.reshape(-1, len(firsts), 4)[k, bucket].T.astype(np.float64)
@@ -103,7 +103,7 @@ def thread_features(threads: ThreadStates, buckets: Buckets = BUCKETS) -> NDArra
     columns = [
         thread_priority(d, pressure, threads.relative_time, price_gap), d / (threads.safe.shape[1] - 1.0),
         threads.mask_open[k, d], threads.safe[k, d] / I_max, threads.baseline[:, 0] / I_max,
-        threads.baseline[:, 1] / P_MAX, q_buy / I_max, q_sell / I_max, p_buy / P_MAX, p_sell / P_MAX,
+        threads.baseline[:, 2] / P_MAX, q_buy / I_max, q_sell / I_max, p_buy / P_MAX, p_sell / P_MAX,
         threads.round / ROUNDS, threads.relative_time, price_gap, (quantity - q_goal) / I_max,
     ]  # fmt: skip
     found = np.empty((len(k), THREAD_FEATURES), np.float32)

@@ -48,7 +48,7 @@ class L3Actions:
     """What was chosen at N decisions. Tensors on the CPU are taken too."""
 
     op: Ints  # (N,) ACCEPT, REJECT, END
-    offer: Ints  # (N, 3) quantity, unit price, days ahead; zeros unless REJECT
+    offer: Ints  # (N, 3) quantity, days ahead, unit price; zeros unless REJECT
     parts: dict[str, Ints]
     """as stored for learning: op, day, dq, dp"""
     log_prob: Array  # (N,)

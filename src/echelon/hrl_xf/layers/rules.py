@@ -66,8 +66,8 @@ class BaselineExecutor:
     ) -> L3Actions:
         """ACCEPT, the baseline, or END, as L1 says."""
         op = situation.l1_op
-        offer = np.where((op == REJECT)[:, None], situation.offer_base, 0)
-        parts = {"op": op, "day": offer[:, 2], "dq": np.full_like(op, DELTA_Q), "dp": np.full_like(op, DELTA_P)}
+        offer = np.where((op == REJECT)[:, None], situation.legal_baseline, 0)
+        parts = {"op": op, "day": offer[:, 1], "dq": np.full_like(op, DELTA_Q), "dp": np.full_like(op, DELTA_P)}
         return L3Actions(op, offer, parts, np.zeros(len(op), np.float32))
 
 
@@ -99,7 +99,7 @@ class HeuristicExecutor:
         s, legal = situation, legal_arrays(situation, "direct", Q_SIZE, P_SIZE)
         n, seller, time = np.arange(len(s)), s.seller, s.relative_time.astype(np.float64)
         need, least = needed(s), legal.least
-        q, _, ahead = s.seen.T
+        q, ahead, _ = s.seen.T
         better = s.others[:, 1] * s.others[:, 2] / np.maximum(s.others[:, 0], 1)  # pieces of better offers, about
         fits = seller | ((better + q <= need) & (ahead <= self.BUY_DAYS))
         accept = legal.accept & fits
@@ -114,8 +114,8 @@ class HeuristicExecutor:
         quantity = np.where(seller, most, np.minimum(np.maximum(share_of(s), least), most))
         possible = near[n, day] & (quantity >= least) & (seller | (need >= 1))
         op = np.where(accept, ACCEPT, np.where(possible, REJECT, END)).astype(np.int64)
-        offer = np.where((op == REJECT)[:, None], np.stack([quantity, price, day], axis=-1), 0.0).astype(np.int64)
-        parts = {"op": op, "day": offer[:, 2], "dq": offer[:, 0] - legal.first_q, "dp": offer[:, 1] - legal.first_p}
+        offer = np.where((op == REJECT)[:, None], np.stack([quantity, day, price], axis=-1), 0.0).astype(np.int64)
+        parts = {"op": op, "day": offer[:, 1], "dq": offer[:, 0] - legal.first_q, "dp": offer[:, 2] - legal.first_p}
         return L3Actions(op, offer, parts, np.zeros(len(s), np.float32))
 
 

@@ -34,7 +34,7 @@ from echelon.hrl_xf.learning.figures import Figures
 from echelon.hrl_xf.learning.sources import situation_of
 from echelon.hrl_xf.recording.log_columns import columns_of
 from echelon.hrl_xf.recording.log_files import read_log
-from echelon.hrl_xf.state.day_batch import DayBatch, Ledger, day_batch
+from echelon.hrl_xf.state.day_batch import DayBatch, Ledger, day_batch, in_days_ahead, outcome_of
 from echelon.hrl_xf.state.l1_safety import L1SafetyLayer
 from echelon.hrl_xf.state.reservation import NOTHING, Reservations, Wish, settle_call
 from echelon.hrl_xf.state.schema import ACCEPT, ANSWERS, END, REJECT
@@ -58,7 +58,7 @@ _REASONS = {
 
 @dataclass(frozen=True)
 class Compared:
-    """N decisions that were sent. Offers are quantity, unit price, days ahead: sent or accepted; zeros for END."""
+    """N decisions that were sent. Offers are quantity, days ahead, unit price: sent or accepted; zeros for END."""
 
     log: Ints  # (N,)
     day: Ints  # (N,)
@@ -103,11 +103,12 @@ def _of_log(
     store, shard = tables.store, data.shards.index(record.shard)
     rows = store.first_row("decision", shard) + np.arange(*_span(record.decisions))
     alpha, sets = _alphas(data, store.first_row("set", shard) + np.arange(*_span(record.sets)), l4)
-    batch, m = MicroDataset(data, rows).batch(np.arange(len(rows))), tables.moments(rows)
+    batch = MicroDataset(data, rows).batch(np.arange(len(rows)))
+    m = batch.decisions
     situation = situation_of(batch, alpha)
     with torch.inference_mode():
-        tokens, mask = torch.as_tensor(batch.tokens), torch.as_tensor(batch.token_mask)
-        state = l3.states(tokens, mask, torch.as_tensor(batch.thread), torch.as_tensor(batch.history))
+        tokens, mask = torch.as_tensor(batch.threads.tokens), torch.as_tensor(batch.threads.mask)
+        state = l3.states(tokens, mask, torch.as_tensor(batch.thread), torch.as_tensor(m.history))
     chosen = l3.act(state, situation)
     wish_op, wish = chosen.op, chosen.offer.copy()
     wish[wish_op == ACCEPT] = situation.seen[wish_op == ACCEPT]
@@ -126,9 +127,8 @@ def _of_log(
         for i, left in zip(at, settled, strict=True):
             answer_op[i] = left.op
             if left.offer is not None:
-                q, t, p = left.offer
-                answer[i] = q, p, t - step[day[i]]
-    offer = np.where((m.op == ACCEPT)[:, None], situation.seen, m.sent_offer)
+                answer[i] = in_days_ahead([left.offer], int(step[day[i]]))[0]
+    offer = np.where((m.op == ACCEPT)[:, None], situation.seen, m.offer)
     first, last = days.my_input_product == 0, days.my_output_product == days.n_products - 1
     place = np.where(first, 0, np.where(last, 2, 1))[day]
     found = Compared(
@@ -175,8 +175,7 @@ class _Books:
 
 
 def _wish(op: int, offer: Ints, step: int) -> Wish:
-    q, p, ahead = offer.tolist()
-    return NOTHING if op == END else Wish(op, (q, step + ahead, p))
+    return NOTHING if op == END else Wish(op, outcome_of(offer, step))
 
 
 def kinds(op: Ints, offer: Ints, other_op: Ints, other: Ints) -> Ints:
@@ -184,7 +183,7 @@ def kinds(op: Ints, offer: Ints, other_op: Ints, other: Ints) -> Ints:
     offers = (op == REJECT) & (other_op == REJECT)
     found = np.where(op == other_op, SAME, 1 + op * len(ANSWERS) + other_op)
     base = 1 + len(ANSWERS) ** 2
-    for column, place in ((2, 0), (0, 1), (1, 2)):  # day, quantity, price: the first that differs
+    for column, place in ((1, 0), (0, 1), (2, 2)):  # day, quantity, price: the first that differs
         step = other[:, column] - offer[:, column]
         found = np.where(offers & (found == SAME) & (step != 0), base + 2 * place + (step > 0), found)
     return found
@@ -233,7 +232,7 @@ def _agreement(c: Compared) -> Figures:
     equal = both.offer == both.wish
     found: Figures = {"n": len(c), "answer": float((c.op == c.wish_op).mean()), "both offer": len(both)}
     if len(both):
-        found |= {name: float(equal[:, i].mean()) for i, name in ((2, "day"), (0, "quantity"), (1, "price"))}
+        found |= {name: float(equal[:, i].mean()) for i, name in ((1, "day"), (0, "quantity"), (2, "price"))}
         found["offer"] = float(equal.all(axis=1).mean())
         found["more pieces"] = float((both.wish[:, 0] - both.offer[:, 0]).mean())
     return found

@@ -197,17 +197,16 @@ def rule_figures(source: L3Source, rows: MicroDataset, rule: str) -> Figures:
     every = np.arange(len(rows))
     b = rows.batch(every)
     if rule == "l1":
-        op, offer = b.l1_op, b.offer_base
+        op, offer = b.decisions.l1_op, b.decisions.legal_baseline
     else:
         situation = situation_of(b, source.alpha(every))
         actions = HeuristicExecutor().act(None, situation)
         op, offer = actions.op, actions.offer
     counts, offers = source.column("op_counts"), source.column("offer_counts")
-    answers = answer_figures(op[counts], b.op[counts])
+    answers = answer_figures(op[counts], b.decisions.op[counts])
     both = counts & offers & (op == REJECT)
-    sent = np.stack([b.offer_base[:, 0] + b.delta_q, b.offer_base[:, 1] + b.delta_p, b.time_label], axis=-1)
-    error = np.abs(sent[both] - offer[both])
-    named = dict(zip(("dq", "dp", "day"), error.T, strict=True))
+    error = np.abs(b.decisions.offer[both] - offer[both])
+    named = {"dq": error[:, 0], "dp": error[:, 2], "day": error[:, 1]}
     figures: Figures = {"acc_op": answers["accuracy"]}
     for name, e in named.items():
         figures |= {f"acc_{name}": float((e == 0).mean()), f"mae_{name}": float(e.mean())} if len(e) else {}

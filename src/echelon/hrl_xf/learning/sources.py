@@ -165,20 +165,20 @@ class L3Source:
         s = situation_of(b, self.alpha(at))
         x = L3Inputs.of(s, self._mode)
         to = torch.as_tensor
-        op, day = to(b.op), to(b.time_label)
-        dq, dp = (to(b.offer_base[:, i] + delta) for i, delta in enumerate((b.delta_q, b.delta_p)))
-        dq, dp = dq - x.legal.first_q, dp - x.legal.first_p
+        d = b.decisions
+        op, (quantity, day, price) = to(d.op), to(d.offer).unbind(1)
+        dq, dp = quantity - x.legal.first_q, price - x.legal.first_p
         known = (op == REJECT) & (day >= 0) & (dq >= 0) & (dq < Q_SIZE) & (dp >= 0) & (dp < P_SIZE)
         day, dq, dp = (v.masked_fill(~known, 0) for v in (day, dq, dp))
         known &= _at(x.legal.day, day) & _at(x.legal.quantities(day, Q_SIZE)[1], dq)
         known &= _at(x.legal.prices(x.legal.first_q + dq, P_SIZE)[1], dp)
         ops = x.legal.ops()
         rows = L3Rows(
-            inputs=x, thread=to(b.thread), history=to(b.history), op=op, day=day.masked_fill(~known, 0),
+            inputs=x, thread=to(b.thread), history=to(d.history), op=op, day=day.masked_fill(~known, 0),
             dq=dq.masked_fill(~known, 0), dp=dp.masked_fill(~known, 0), op_counts=_at(ops, op) & (ops.sum(-1) > 1),
             offer_counts=known,
         )  # fmt: skip
-        return L3Batch(to(b.tokens), to(b.token_mask), rows)
+        return L3Batch(to(b.threads.tokens), to(b.threads.mask), rows)
 
     def alpha(self, at: Ints) -> NDArray[np.float32]:
         """The teacher's α of decisions by their numbers."""
@@ -289,28 +289,26 @@ def _padded_sets(part: L4Rows, most: int) -> L4Rows:
 
 def _last_offers(b: MicroBatch) -> tuple[Ints, Ints, Bools]:
     """The partner's and the agent's last offer before each decision, and whose the last of all was."""
-    B, L, _ = b.tokens.shape
-    mine = b.tokens[..., 3] > 0.5
+    offers, mask, history = b.threads.offers, b.threads.mask, b.decisions.history
+    B, L, _ = offers.shape
+    mine = b.threads.tokens[..., 3] == 1
     place = np.broadcast_to(np.arange(L), (B, L))
     found = []
     for who in (~mine, mine):
-        last = np.maximum.accumulate(np.where(who & b.token_mask, place, -1), axis=1)
-        last = np.concatenate([np.full((B, 1), -1), last], axis=1)[b.thread, b.history]  # (N,)
-        token = b.tokens[b.thread, np.maximum(last, 0)].astype(np.float64)
-        low, high = b.issues[:, 4], b.issues[:, 5]
-        price = np.rint(low + token[:, 1] * (high - low))
-        offer = np.stack([token[:, 0], price, token[:, 2]], axis=-1).astype(np.int64)
-        found.append((np.where(last[:, None] >= 0, offer, 0), last))
+        last = np.maximum.accumulate(np.where(who & mask, place, -1), axis=1)
+        last = np.concatenate([np.full((B, 1), -1), last], axis=1)[b.thread, history]  # (N,)
+        found.append((np.where(last[:, None] >= 0, offers[b.thread, np.maximum(last, 0)], 0), last))
     (seen, at_seen), (own, at_own) = found
     return seen, own, at_own > at_seen
 
 
 def situation_of(b: MicroBatch, alpha: Array) -> Situation:
-    """Decisions of a data set; `alpha` is one number a decision."""
+    """What L3 saw at the decisions of a data set; `alpha` is one number per decision."""
+    d = b.decisions
     seen, own, last_mine = _last_offers(b)
     return Situation(
-        goal=b.goal, open_goal=b.open_goal, baseline=b.baseline, offer_base=b.offer_base,
-        seller=b.role[:, 1] > 0.5, relative_time=b.relative_time, issues=b.issues, B_free=b.B_free,
-        safe=b.safe.astype(np.float64), open=b.time_mask, others=b.others, on_table=b.on_table, seen=seen,
-        own=own, last_mine=last_mine, l1_op=b.l1_op, alpha=alpha, spot=b.spot,
+        goal=b.goal, open_goal=b.open_goal, baseline=d.baseline.astype(np.float32), legal_baseline=d.legal_baseline,
+        seller=d.seller, relative_time=d.relative_time, issues=d.issues, B_free=d.B_free, safe=d.safe, open=d.open,
+        others=d.others, on_table=d.on_table, seen=seen, own=own, last_mine=last_mine, l1_op=d.l1_op, alpha=alpha,
+        spot=d.spot.astype(np.float32),
     )  # fmt: skip

@@ -80,7 +80,7 @@ def _l3_inputs(wishes: Table, seats: Sequence[SeatWishes], horizon: int, mode: M
     seen: dict[str, Array] = {
         "context": context_of(s),
         "l1_op": s.l1_op,
-        "base": s.offer_base,
+        "base": s.legal_baseline,
         "seen": s.seen,
         "own": s.own,
         "need": needed(s),

@@ -188,7 +188,7 @@ class SeatRecorder:
     def _tokens(self, offers: list[tuple[Any, ...]]) -> Array:
         if not offers:
             return np.zeros((0, 4), np.float32)
-        flat = np.array(offers, np.int64)  # quantity, price, ahead, mine, seller, day
+        flat = np.array(offers, np.int64)  # quantity, days ahead, unit price, mine, seller, day
         issues = np.array(
             [[day.drawn.days.buy_issues[0], day.drawn.days.sell_issues[0]] for day in self._days], np.int64
         )[flat[:, 5], flat[:, 4]]

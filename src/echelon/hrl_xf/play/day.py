@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,11 +25,11 @@ from echelon.hrl_xf.layers.l3_situation import Situation
 from echelon.hrl_xf.layers.l4_features import ThreadStates, global_features, thread_features
 from echelon.hrl_xf.layers.layers import Layers
 from echelon.hrl_xf.layers.protocols import GoalMaker, L3Actions
-from echelon.hrl_xf.state.day_batch import DayBatch, Ledger, day_batch
+from echelon.hrl_xf.state.day_batch import DayBatch, Ledger, day_batch, outcome_of
 from echelon.hrl_xf.state.day_state import ACCEPT, END, REJECT, DayState, Offer, Role
 from echelon.hrl_xf.state.features import DayFeatures, StateBuilder, role_one_hot
 from echelon.hrl_xf.state.goals import GOAL_SIZE, open_goal
-from echelon.hrl_xf.state.l1_safety import L1Output, L1SafetyLayer, Outcomes
+from echelon.hrl_xf.state.l1_safety import L1Output, L1SafetyLayer, LegalOffers
 from echelon.hrl_xf.state.reservation import NOTHING, Reservations, Wish, settle_call
 from echelon.hrl_xf.state.threads import others_in_sight, tokens_of
 from echelon.runtime.arrays import Bools, Ints
@@ -40,6 +41,18 @@ class BadLayerError(RuntimeError):
     """A layer gave something that is no goal, no α or no action."""
 
 
+class Spoken(NamedTuple):
+    """An offer that was exchanged in a thread of today."""
+
+    quantity: int
+    days_ahead: int
+    unit_price: int
+    mine: bool
+
+
+_NOTHING_YET = Spoken(0, 0, 0, False)
+
+
 @dataclass
 class Thread:
     """One negotiation of the day."""
@@ -48,13 +61,13 @@ class Thread:
     seller: bool
     row: int
     """in the history's cache"""
-    seen: tuple[int, int, int] = (0, 0, 0)
-    """the partner's last offer: quantity, unit price, days ahead"""
-    own: tuple[int, int, int] = (0, 0, 0)
+    seen: Spoken = _NOTHING_YET
+    """the partner's last offer"""
+    own: Spoken = _NOTHING_YET
     """the agent's last offer that was sent"""
     last_mine: bool = False
-    offers: list[tuple[int, int, int, bool]] = field(default_factory=list)
-    """all offers of the day in their order: quantity, unit price, days ahead, mine"""
+    offers: list[Spoken] = field(default_factory=list)
+    """all offers of the day in their order"""
     told: int = 0
     """how many of them the cache knows"""
     ended: bool = False
@@ -65,7 +78,7 @@ class Thread:
 
     @property
     def spoken(self) -> bool:
-        return self.seen[0] > 0 or self.own[0] > 0
+        return self.seen.quantity > 0 or self.own.quantity > 0
 
 
 @dataclass(frozen=True)
@@ -103,7 +116,7 @@ class _View:
 
     ledger: Ledger
     l1: L1Output
-    baseline: Outcomes
+    baseline: LegalOffers
     open_goal: Array  # (1, 4, 2)
 
 
@@ -162,16 +175,16 @@ class DayPlay:
 
     def heard(self, partner: str, offer: Offer) -> None:
         """The partner made an offer; the same one again is no news."""
-        thread, seen = self.threads[partner], self._relative(offer)
+        thread, seen = self.threads[partner], self._spoken(offer, mine=False)
         if thread.seen != seen or thread.last_mine or not thread.spoken:
-            thread.offers.append((*seen, False))
+            thread.offers.append(seen)
         thread.seen, thread.last_mine = seen, False
 
     def said(self, partner: str, offer: Offer) -> None:
         """An offer of the agent has left for the partner."""
         thread = self.threads[partner]
-        thread.own, thread.last_mine = self._relative(offer), True
-        thread.offers.append((*thread.own, True))
+        thread.own, thread.last_mine = self._spoken(offer, mine=True), True
+        thread.offers.append(thread.own)
 
     def signed(self, partner: str, offer: Offer) -> None:
         """A negotiation ended in a deal."""
@@ -184,9 +197,9 @@ class DayPlay:
         if partner in self.threads:
             self.threads[partner].ended = True
 
-    def _relative(self, offer: Offer) -> tuple[int, int, int]:
+    def _spoken(self, offer: Offer, *, mine: bool) -> Spoken:
         q, t, p = offer
-        return int(q), int(p), int(t) - self.step
+        return Spoken(int(q), int(t) - self.step, int(p), mine)
 
     # -- answers --
 
@@ -224,7 +237,7 @@ class DayPlay:
         if view is None or view.ledger is not self.ledger:
             limits = self.layer.limits(self.day, self.ledger).take(np.zeros(2, np.int64))
             l1 = self.layer.compute(self._both_sides, None, np.array([False, True]), limits=limits)
-            view = _View(self.ledger, l1, self.layer.baseline_offers(l1), open_goal(self.goal, self.ledger))
+            view = _View(self.ledger, l1, self.layer.legal_baseline(l1), open_goal(self.goal, self.ledger))
             self._view = view
         return view
 
@@ -234,7 +247,7 @@ class DayPlay:
         I_max, goal = np.repeat(self.day.n_lines * self.day.n_steps, K), self.goal.astype(np.float64)
         states = ThreadStates(
             seller=out.seller,
-            last=np.array(last, np.float64),
+            last=_rows(last).astype(np.float64),
             spoken=np.array([t.spoken for t in threads]),
             baseline=out.baseline,
             safe=out.safe,
@@ -263,20 +276,20 @@ class DayPlay:
     ) -> Situation:
         K = len(threads)
         on_table = np.array([q.offer is not None for q in asked])
-        seen = np.array([t.seen for t in threads], np.int64)
+        seen = _rows([t.seen for t in threads])
         side, view = out.seller.astype(np.int64), self._since_the_last_deal()
         spot = np.stack([self.day.spot_price_in, self.day.spot_price_out], axis=-1).astype(np.float32)
         return Situation.of_l1(
             self.layer,
             out,
-            plain=Outcomes(view.baseline.outcome[side], view.baseline.legal[side]),
+            base=view.baseline.take(side),
             goal=np.repeat(self.goal, K, axis=0),
             open_goal=np.repeat(view.open_goal, K, axis=0),
             relative_time=np.array([q.relative_time for q in asked], np.float32),
-            others=others_in_sight(side, out.seller, on_table, seen[:, 0], seen[:, 1]),
+            others=others_in_sight(side, out.seller, on_table, seen[:, 0], seen[:, 2]),
             on_table=on_table,
             seen=seen,
-            own=np.array([t.own for t in threads], np.int64),
+            own=_rows([t.own for t in threads]),
             last_mine=np.array([t.last_mine for t in threads]),
             alpha=alpha,
             spot=np.repeat(spot, K, axis=0),
@@ -300,7 +313,7 @@ class DayPlay:
                 thread.told = len(thread.offers)
         return self.cache.states(np.array([t.row for t in threads]))
 
-    def _tokens(self, offers: Ints, seller: Bools) -> Array:  # (n, 4) quantity, unit price, days ahead, mine
+    def _tokens(self, offers: Ints, seller: Bools) -> Array:  # (n, 4) rows of Spoken
         issues = np.where(seller[:, None], self.day.sell_issues, self.day.buy_issues)
         return tokens_of(offers[:, :3], offers[:, 3] == 1, issues[:, 4], issues[:, 5])
 
@@ -311,15 +324,17 @@ class DayPlay:
         if actions.op.shape != (K,) or actions.offer.shape != (K, 3) or not finite:
             raise BadLayerError(f"L3 gave {actions.op.shape} answers to {K} threads, or none that is finite")
         wishes = []
-        for question, op, (q, p, ahead) in zip(asked, actions.op.tolist(), actions.offer.tolist(), strict=True):
+        for question, op, offer in zip(asked, actions.op.tolist(), actions.offer, strict=True):
             if op == ACCEPT and question.offer is not None:
                 wishes.append(Wish(ACCEPT, question.offer))
             elif op in (END, ACCEPT):
                 wishes.append(NOTHING)
-            elif op == REJECT and q >= 1 and np.issubdtype(actions.offer.dtype, np.integer):
-                wishes.append(Wish(REJECT, (q, self.step + ahead, p)))
+            elif op == REJECT and offer[0] >= 1 and np.issubdtype(actions.offer.dtype, np.integer):
+                wishes.append(Wish(REJECT, outcome_of(offer, self.step)))
             else:
-                raise BadLayerError(f"L3 answered {op} with {q} pieces; REJECT (1) needs a whole number of at least 1")
+                raise BadLayerError(
+                    f"L3 answered {op} with {offer[0]} pieces; REJECT (1) needs a whole number of at least 1"
+                )
         return wishes
 
     def _settle(self, threads: Sequence[Thread], wishes: Sequence[Wish], alpha: Array) -> list[Wish]:
@@ -331,6 +346,11 @@ class DayPlay:
         book = Reservations(self.layer, self.day, self.ledger, seller, issues)
         book.hold(offer for name, offer in self.promised.items() if self.threads[name].seller == seller)
         return book
+
+
+def _rows(offers: Sequence[Spoken]) -> Ints:
+    """Quantity, days ahead, unit price.  # (K, 3)"""
+    return np.array([offer[:3] for offer in offers], np.int64)
 
 
 def _goal(l2: GoalMaker, days: DayBatch, features: DayFeatures) -> Array:

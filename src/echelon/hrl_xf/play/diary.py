@@ -130,7 +130,7 @@ def _limits(play: DayPlay, decided: Decided, *, seller: bool) -> SideLimits | No
     days = int(decided.situation.issues[rows[0], 3]) + 1
     safe = np.where(out.open[0], np.maximum(out.safe[0], 0.0), 0.0)
     pieces = np.floor(safe[: max(0, days)]).astype(np.int64).tolist()
-    return SideLimits(safe=pieces, baseline=play.layer.baseline_offers(out).row(0))
+    return SideLimits(safe=pieces, baseline=play.layer.legal_baseline(out).outcome(0, play.step))
 
 
 def _thoughts(decided: Decided) -> list[Thought]:

@@ -119,7 +119,7 @@ class DayBatch:
     Q_out: Floats  # (N, H+1)
     Payables: Floats  # (N, H+1)
     Receivables: Floats  # (N, H+1)
-    buy_issues: Ints  # (N, 6) quantity, time and price bounds; zeros where the agent does not negotiate
+    buy_issues: Ints  # (N, 6) bounds of quantity, days ahead, price; zeros where the agent does not negotiate
     sell_issues: Ints  # (N, 6)
     offers: Offers
     """yesterday's"""
@@ -182,10 +182,24 @@ class DayBatch:
         return DayBatch(**arrays, offers=Offers(row, *(x[chosen] for x in self.offers.columns()[1:])))
 
 
-def issue_bounds(issues: Sequence[Issues | None]) -> Ints:
-    """(quantity, time, price) bounds as rows of six; zeros for None.  # (N, 6)"""
-    rows = (_NO_ISSUES if i is None else (*i.quantity, *i.time, *i.price) for i in issues)
+def issue_bounds(issues: Sequence[Issues | None], steps: Sequence[int]) -> Ints:
+    """Bounds of quantity, days ahead and price as rows of six; zeros for None. `steps` are today's days.  # (N, 6)"""
+    rows = (
+        _NO_ISSUES if i is None else (*i.quantity, i.time[0] - today, i.time[1] - today, *i.price)
+        for i, today in zip(issues, steps, strict=True)
+    )
     return np.fromiter(chain.from_iterable(rows), np.int64, 6 * len(issues)).reshape(-1, 6)
+
+
+def in_days_ahead(offers: Sequence[Offer], today: int) -> Ints:
+    """Outcomes as rows of (quantity, days ahead, unit price).  # (N, 3)"""
+    return np.array(offers, np.int64).reshape(-1, 3) - (0, today, 0)
+
+
+def outcome_of(offer: Ints, today: int) -> Offer:
+    """A row of (quantity, days ahead, unit price) as the negotiation's outcome."""
+    quantity, ahead, price = offer.tolist()
+    return quantity, today + ahead, price
 
 
 def day_batch(days: Sequence[DayState], horizon: int = 40) -> DayBatch:
@@ -201,9 +215,10 @@ def day_batch(days: Sequence[DayState], horizon: int = 40) -> DayBatch:
     padded = np.zeros((4, len(days), horizon + 1))
     for table, name in zip(padded, ("Q_in", "Q_out", "Payables", "Receivables"), strict=True):
         table[filled] = np.fromiter(chain.from_iterable(map(attrgetter(name), commitments)), np.float64)
-    buy_issues = issue_bounds([day.buy_issues for day in days])
-    sell_issues = issue_bounds([day.sell_issues for day in days])
-    offers = seen_offers([day.current_step for day in days], [day.offers_snapshot for day in days])
+    steps = [day.current_step for day in days]
+    buy_issues = issue_bounds([day.buy_issues for day in days], steps)
+    sell_issues = issue_bounds([day.sell_issues for day in days], steps)
+    offers = seen_offers(steps, [day.offers_snapshot for day in days])
     columns: list[Any] = [*scalars, *padded, buy_issues, sell_issues, offers]  # in the order of the fields
     return DayBatch(*columns)
 

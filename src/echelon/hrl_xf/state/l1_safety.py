@@ -36,7 +36,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from echelon.hrl_xf.state.day_batch import DayBatch, Ledger, day_batch, issue_bounds
+from echelon.hrl_xf.state.day_batch import DayBatch, Ledger, day_batch, issue_bounds, outcome_of
 from echelon.hrl_xf.state.day_state import ACCEPT, ANSWERS, END, REJECT, Answer, DayState, Issues, Offer, Role
 from echelon.runtime.arrays import Bools, Floats, Ints
 
@@ -73,17 +73,18 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class Outcomes:
-    """Legal outcomes of negotiations, or none."""
+class LegalOffers:
+    """An offer within all limits for each thread, or none."""
 
-    outcome: Ints  # (N, 3) quantity, absolute delivery day, unit price; zeros where there is none
+    offer: Ints  # (N, 3) quantity, days ahead, unit price; zeros where there is none
     legal: Bools  # (N,)
 
-    def row(self, i: int) -> Offer | None:
-        if not self.legal[i]:
-            return None
-        q, t, p = self.outcome[i].tolist()
-        return q, t, p
+    def outcome(self, i: int, today: int) -> Offer | None:
+        """Offer i as the negotiation's outcome."""
+        return outcome_of(self.offer[i], today) if self.legal[i] else None
+
+    def take(self, rows: Ints) -> LegalOffers:
+        return LegalOffers(self.offer[rows], self.legal[rows])
 
 
 @dataclass(frozen=True)
@@ -92,12 +93,12 @@ class L1Output:
 
     seller: Bools  # (N,)
     step: Ints  # (N,) today
-    issues: Ints  # (N, 6) bounds of quantity, time, price
+    issues: Ints  # (N, 6) bounds of quantity, days ahead, price
     Q_safe: Floats  # (N, H+1)
     Q_safe_sell: Floats  # (N, H+1)
     B_free: Floats  # (N,)
     open: Bools  # (N, H+1) days on which a delivery may be agreed: the time mask
-    baseline: Floats  # (N, 3) quantity, unit price, days ahead; quantity 0 where nothing can be traded
+    baseline: Floats  # (N, 3) quantity, days ahead, unit price; quantity 0 where nothing can be traded
 
     @cached_property
     def safe(self) -> Floats:
@@ -110,13 +111,13 @@ class L1Output:
 
 @dataclass(frozen=True)
 class L1Answers:
-    """L1's own answers: `op` indexes `ANSWERS`, and a REJECT carries an outcome."""
+    """L1's own answers: `op` indexes `ANSWERS`, and a REJECT carries an offer."""
 
     op: NDArray[np.int8]  # (N,)
-    counter: Outcomes
+    counter: LegalOffers
 
-    def row(self, i: int) -> tuple[Answer, Offer | None]:
-        return ANSWERS[self.op[i]], self.counter.row(i)
+    def row(self, i: int, today: int) -> tuple[Answer, Offer | None]:
+        return ANSWERS[self.op[i]], self.counter.outcome(i, today)
 
 
 def sellers(role: Roles, n: int) -> Bools:
@@ -129,7 +130,7 @@ def bounds_of(day: DayBatch, role: Roles, issues: Ints | Issues | None = None) -
     if issues is None:
         return np.where(sellers(role, len(day))[:, None], day.sell_issues, day.buy_issues)
     if isinstance(issues, Issues):
-        return np.repeat(issue_bounds([issues]), len(day), axis=0)
+        return issue_bounds([issues] * len(day), day.current_step.astype(np.int64).tolist())
     return issues
 
 
@@ -163,7 +164,7 @@ def compute_l1_baseline(
     issues: Ints | Issues | None = None,
     is_open: Bools | None = None,
 ) -> Floats:
-    """The plain safe offer at the first open day d: quantity, unit price, days ahead.  # (N, 3)
+    """The plain safe offer at the first open day d: quantity, days ahead, unit price.  # (N, 3)
 
         buy :  q = min(Q_safe[d]/2, B_free/price, L, issue max)    p = 0.95 · spot_price_in
         sell:  q = min(Q_safe_sell[d]/2, L, issue max)             p = 1.05 · spot_price_out
@@ -195,7 +196,7 @@ def compute_l1_baseline(
     possible = is_open.any(axis=1) & payable
     q = np.where(possible, np.maximum(q, float(limits.min_quantity)), 0.0)
     found = np.empty((n, 3))
-    found[:, 0], found[:, 1], found[:, 2] = q, price, d
+    found[:, 0], found[:, 1], found[:, 2] = q, d, price
     return found
 
 
@@ -262,8 +263,8 @@ class L1SafetyLayer:
             baseline=self.baseline(days, limits, seller, bounds, is_open),
         )
 
-    def clip(self, out: L1Output, action: Floats) -> Outcomes:
-        """The legal outcome nearest to (quantity, unit price, days ahead), within every limit, or none.
+    def clip(self, out: L1Output, action: Floats) -> LegalOffers:
+        """The legal offer nearest to (quantity, days ahead, unit price), within every limit, or none.
 
         The day becomes the nearest open one that the issue and its smallest quantity allow (the earlier of two); the
         price goes to the issue's grid, rounded in the agent's favour; the quantity is rounded down and bounded by the
@@ -271,12 +272,12 @@ class L1SafetyLayer:
         """
         action = np.asarray(action, np.float64)
         finite: Bools = np.logical_and.reduce(np.isfinite(action), axis=1)
-        q, price, ahead = np.where(finite[:, None], action, 0.0).T
+        q, ahead, price = np.where(finite[:, None], action, 0.0).T
         n, rows = len(q), np.arange(len(q))
         least = np.maximum(out.issues[:, 0], self.min_quantity)
         safe = out.safe
         k = np.arange(safe.shape[1])
-        first, last = (out.issues[:, 2] - out.step)[:, None], (out.issues[:, 3] - out.step)[:, None]
+        first, last = out.issues[:, 2:3], out.issues[:, 3:4]
         is_open = out.open & (k >= first) & (k <= last) & (safe >= least[:, None])
         distance = np.where(is_open, np.abs(k - np.rint(ahead)[:, None]), np.inf)
         d = distance.argmin(axis=1)
@@ -285,21 +286,21 @@ class L1SafetyLayer:
         most = np.where(out.seller, most, np.minimum(most, _affordable(out.B_free, p)))
         legal = is_open.any(axis=1) & (most >= least) & finite
         q = np.minimum(np.maximum(np.floor(q + _ON_GRID), least), np.maximum(most, least))
-        outcome = np.zeros((n, 3), np.int64)
-        for column, values in zip(outcome.T, (q, out.step + d, p), strict=True):
+        offer = np.zeros((n, 3), np.int64)
+        for column, values in zip(offer.T, (q, d, p), strict=True):
             column[legal] = values[legal]
-        return Outcomes(outcome, legal)
+        return LegalOffers(offer, legal)
 
-    def baseline_offers(self, out: L1Output) -> Outcomes:
-        """The baseline as a legal outcome; none where nothing can be traded."""
+    def legal_baseline(self, out: L1Output) -> LegalOffers:
+        """The baseline as a legal offer; none where nothing can be traded."""
         clipped = self.clip(out, out.baseline)
         legal = clipped.legal & (out.baseline[:, 0] > 0)
-        return Outcomes(np.where(legal[:, None], clipped.outcome, 0), legal)
+        return LegalOffers(np.where(legal[:, None], clipped.offer, 0), legal)
 
     def allows(self, out: L1Output, offers: Ints) -> Bools:
-        """Whether (quantity, absolute day, unit price) is within every limit, whatever its price.  # (N,)"""
-        q, time, price = np.asarray(offers, np.int64).T
-        ahead, rows = time - out.step, np.arange(len(q))
+        """Whether (quantity, days ahead, unit price) is within every limit, whatever its price.  # (N,)"""
+        q, ahead, price = np.asarray(offers, np.int64).T
+        rows = np.arange(len(q))
         day = np.minimum(np.maximum(ahead, 0), self.horizon)
         inside: Bools = (ahead == day) & out.open[rows, day] & (q >= self.min_quantity)
         inside &= q <= out.safe[rows, day]
@@ -307,9 +308,9 @@ class L1SafetyLayer:
         return inside
 
     def accepts(self, out: L1Output, offers: Ints) -> Bools:
-        """Whether (quantity, absolute day, unit price) is safe and at least as good as the baseline.  # (N,)"""
+        """Whether (quantity, days ahead, unit price) is safe and at least as good as the baseline.  # (N,)"""
         price = np.asarray(offers, np.int64)[:, 2]
-        asked = np.minimum(np.maximum(out.baseline[:, 1], out.issues[:, 4]), out.issues[:, 5])
+        asked = np.minimum(np.maximum(out.baseline[:, 2], out.issues[:, 4]), out.issues[:, 5])
         good = np.where(out.seller, price >= asked - _ON_GRID, price <= asked + _ON_GRID)
         accepted: Bools = self.allows(out, offers) & good
         return accepted
@@ -319,22 +320,22 @@ class L1SafetyLayer:
         out: L1Output,
         offers: Ints | None = None,
         on_table: Bools | None = None,
-        plain: Outcomes | None = None,
+        base: LegalOffers | None = None,
     ) -> L1Answers:
         """L1's answer to the offers on the table; without one it opens with its baseline.
 
         ACCEPT what is safe and good enough; END where no day is open or no legal baseline exists; else REJECT with
-        the baseline. `on_table` says which rows have an offer (default: all, or none if `offers` is None); `plain`
-        spares computing `baseline_offers` again.
+        the baseline. `on_table` says which rows have an offer (default: all, or none if `offers` is None); `base`
+        spares computing `legal_baseline` again.
         """
         n = len(out.step)
-        counter = self.baseline_offers(out) if plain is None else plain
+        counter = self.legal_baseline(out) if base is None else base
         accepted = np.zeros(n, np.bool_) if offers is None else self.accepts(out, offers)
         if on_table is not None:
             accepted &= on_table
         op = np.where(accepted, ACCEPT, np.where(counter.legal, REJECT, END)).astype(np.int8)
         proposes = op == REJECT
-        return L1Answers(op, Outcomes(np.where(proposes[:, None], counter.outcome, 0), proposes))
+        return L1Answers(op, LegalOffers(np.where(proposes[:, None], counter.offer, 0), proposes))
 
 
 def safe_quantity(

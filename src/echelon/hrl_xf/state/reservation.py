@@ -18,7 +18,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from echelon.hrl_xf.state.day_batch import DayBatch, Ledger
+from echelon.hrl_xf.state.day_batch import DayBatch, Ledger, in_days_ahead
 from echelon.hrl_xf.state.day_state import ACCEPT, END, REJECT, Offer
 from echelon.hrl_xf.state.l1_safety import L1Output, L1SafetyLayer
 from echelon.runtime.arrays import Bools, Ints
@@ -88,7 +88,7 @@ class Reservations:
         offers = [w.offer for w in wishes if w.offer is not None]
         if not offers:
             return True
-        first, asked = self.view(), np.array(offers)
+        first, asked = self.view(), in_days_ahead(offers, int(self._ledger.step[0]))
         legal = (asked >= self.issues[:, ::2]) & (asked <= self.issues[:, 1::2])
         if not (legal.all() and self.layer.allows(first.take(np.zeros(len(offers), np.int64)), asked).all()):
             return False
@@ -97,25 +97,26 @@ class Reservations:
         limits = self.layer.limits(self.day, self._ledger)
         self._ledger = before
         room = limits.sell_room[0] if self.seller[0] else limits.buy_room[0]
-        days = asked[:, 1] - int(self._ledger.step[0])
+        days = asked[:, 1]
         cost = (asked[:, 0] * asked[:, 2]).sum()
         return bool((room[days] >= 0).all() and (self.seller[0] or cost <= first.B_free[0]))
 
     def _fit(self, wish: Wish, behind: Sequence[Wish], refused: Refused) -> Wish:
         assert wish.offer is not None
-        out, asked = self.view(), np.array([wish.offer])
+        today = int(self._ledger.step[0])
+        out, asked = self.view(), in_days_ahead([wish.offer], today)
         if wish.op == ACCEPT:
             if self.layer.allows(out, asked)[0]:
                 return wish
             if refused == "baseline":
-                plain = self.layer.baseline_offers(out).row(0)
-                return NOTHING if plain is None else Wish(REJECT, plain)
+                base = self.layer.legal_baseline(out).outcome(0, today)
+                return NOTHING if base is None else Wish(REJECT, base)
         q, t, p = wish.offer
-        ahead = t - int(out.step[0])
+        ahead = t - today
         if 0 <= ahead < out.safe.shape[1]:
             waiting = sum(w.op == REJECT and w.offer is not None and w.offer[1] == t for w in behind)
             q = int(min(q, max(1, out.safe[0, ahead] - waiting)))
-        clipped = self.layer.clip(out, np.array([[q, p, ahead]], np.float64)).row(0)
+        clipped = self.layer.clip(out, np.array([[q, ahead, p]], np.float64)).outcome(0, today)
         return NOTHING if clipped is None else Wish(REJECT, clipped)
 
 

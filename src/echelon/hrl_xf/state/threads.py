@@ -13,8 +13,9 @@ DELTA_P = 20
 
 
 def tokens_of(offers: Ints, mine: Bools, low: Ints, high: Ints) -> NDArray[np.float32]:
-    """Offers (quantity, unit price, days ahead) as L3 hears them: prices as a ratio of the issue's range.  # (M, 4)"""
-    quantity, price, ahead = offers.T
+    """Offers (quantity, days ahead, unit price) as L3 hears them: quantity, price as a ratio of the issue's range, days
+    ahead, 1 if mine.  # (M, 4)"""
+    quantity, ahead, price = offers.T
     ratio = np.divide(price - low, high - low, out=np.zeros(len(offers)), where=high > low)
     return np.stack([quantity, ratio, ahead, mine], axis=-1).astype(np.float32)
 
