@@ -27,7 +27,7 @@ from echelon.hrl_xf.options.export import ExportOptions
 from echelon.hrl_xf.options.new_agent import NewAgentOptions, Own
 from echelon.hrl_xf.options.play import PlayOptions
 from echelon.hrl_xf.state.day_batch import DayBatch, day_batch
-from echelon.hrl_xf.state.day_state import ACCEPT, END
+from echelon.hrl_xf.state.day_state import ACCEPT, END, REJECT
 from echelon.hrl_xf.state.l1_safety import L1SafetyLayer
 from echelon.hrl_xf.weights import BUNDLED, layer_in
 from tests.hrl_xf.layers.examples import played
@@ -71,26 +71,30 @@ def test_its_own_test_fails_with_a_mistake(here: Path) -> None:
     assert "a layer failed; the log above says why" in reason
 
 
-class Ends(LearntExecutor):
-    """A learnt L3 that ends every negotiation."""
+class Accepts(LearntExecutor):
+    """A learnt L3 that accepts whatever is safe and ends all else."""
 
     mode, view, width = "residual", "context", 4
 
     def act(self, state: Any, situation: Situation, **options: Any) -> L3Actions:
         n = len(situation)
-        return L3Actions(np.full(n, END), np.zeros((n, 3), np.int64), {}, np.zeros(n, np.float32))
+        op = np.where(situation.acceptable, ACCEPT, END)
+        return L3Actions(op, np.zeros((n, 3), np.int64), {}, np.zeros(n, np.float32))
 
 
-def test_the_example_of_own_answers_accepts_late_what_is_safe() -> None:
+def test_the_example_of_own_answers_asks_for_more_before_it_accepts() -> None:
     s = played(PENGUIN_MIDDLE, L1SafetyLayer()).situation
-    answers, state = OwnAnswers(Ends()), np.zeros((len(s), 4), np.float32)
-    safe = s.seller & s.acceptable
-    assert safe.any()
+    answers, state = OwnAnswers(Accepts()), np.zeros((len(s), 4), np.float32)
+    asks = s.seller & s.acceptable
+    assert asks.any()
     assert (s.acceptable & ~s.seller).any()
-    late = answers.act(state, replace(s, relative_time=np.full_like(s.relative_time, 0.9)))
-    assert np.array_equal(late.op, np.where(safe, ACCEPT, END))
     early = answers.act(state, replace(s, relative_time=np.full_like(s.relative_time, 0.1)))
-    assert (early.op == END).all()
+    assert np.array_equal(early.op, np.where(asks, REJECT, np.where(s.acceptable, ACCEPT, END)))
+    quantity, _, day = s.seen[asks].T
+    assert np.array_equal(early.offer[asks], np.stack([quantity, s.issues[asks, 5], day], axis=-1))
+    assert (early.offer[~asks] == 0).all()
+    late = answers.act(state, replace(s, relative_time=np.full_like(s.relative_time, 0.9)))
+    assert np.array_equal(late.op, np.where(s.acceptable, ACCEPT, END))
 
 
 def test_the_example_of_own_goals_buys_nothing_on_the_last_days() -> None:

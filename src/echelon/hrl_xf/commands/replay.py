@@ -23,6 +23,7 @@ from echelon.hrl_xf.collect.world import play
 from echelon.hrl_xf.commands.collect import plan_of
 from echelon.hrl_xf.competitors.specs import AgentSpec
 from echelon.hrl_xf.options.collect import CollectOptions, ReplayOptions
+from echelon.hrl_xf.recording import tracker
 from echelon.runtime.files import read_json
 from echelon.runtime.progress import minutes
 from echelon.runtime.rundir import read_config
@@ -41,7 +42,8 @@ def run(options: ReplayOptions) -> int:
         world = play(planned, track=())
     log.info("ended after %s", minutes(time.perf_counter() - started))
     for aid, score in sorted(world.scores().items(), key=lambda row: -row[1]):
-        log.info("  %-12s %-34s %7.3f", aid, world.agents[aid].short_type_name, score)
+        name = tracker.base_class(type(world.agents[aid].adapted_object)).__name__
+        log.info("  %-12s %-34s %7.3f", aid, name, score)
     for aid, errors in world.agent_exceptions.items():
         for day, trace in errors:
             log.info("%s raised on day %s:\n%s", aid, day, trace)

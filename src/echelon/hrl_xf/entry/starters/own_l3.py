@@ -16,13 +16,13 @@ from echelon.hrl_xf.layers.l3_history import HistoryCache
 from echelon.hrl_xf.layers.l3_play import LearntExecutor
 from echelon.hrl_xf.layers.l3_situation import Situation
 from echelon.hrl_xf.layers.protocols import Executor, L3Actions
-from echelon.hrl_xf.state.day_state import ACCEPT
+from echelon.hrl_xf.state.day_state import ACCEPT, REJECT
 
 
 class OwnAnswers(LearntExecutor):
     """What to answer in all negotiations of a call."""
 
-    LATE = 0.8
+    PATIENCE = 0.3
 
     def __init__(self, learnt: Executor) -> None:
         if not isinstance(learnt, LearntExecutor):
@@ -45,14 +45,16 @@ class OwnAnswers(LearntExecutor):
         a REJECT proposes instead, zeros otherwise.  # (N,), (N, 3)
 
         `situation` holds what the agent knows of each: `seller`, `on_table` and `seen` (the partner's offer),
-        `acceptable` (the offer is within L1's limits), `relative_time` (0..1), `goal`, `open_goal`, … N rows each.
+        `acceptable` (the offer is within L1's limits), `relative_time` (0..1), `issues` (bounds of quantity, days ahead
+        and unit price), `goal`, `open_goal`, … N rows each.
         """
         actions = self.learnt.act(state, situation, generator=generator, greedy=greedy)
         op, offer = actions.op.copy(), actions.offer.copy()
 
-        # EDIT HERE. An example: a seller accepts late in a negotiation whatever is within L1's limits.
-        accepts = situation.seller & situation.acceptable & (situation.relative_time >= self.LATE)
-        op[accepts], offer[accepts] = ACCEPT, 0
+        # EDIT HERE. An example: a seller that would accept early asks for the highest price first.
+        early = situation.seller & (op == ACCEPT) & (situation.relative_time < self.PATIENCE)
+        op[early], offer[early] = REJECT, situation.seen[early]  # the same quantity and day, …
+        offer[early, 1] = situation.issues[early, 5]  # … and the highest price that may be offered
 
         return replace(actions, op=op, offer=offer)
 
