@@ -54,8 +54,8 @@ def test_the_chain_runs_and_runs_again(tmp_path: Path, capsys: pytest.CaptureFix
     weights = (folder / "training" / "l3_bc.safetensors").read_bytes()
     assert command.run(options) == 0
     again = (folder / "log.txt").read_text().removeprefix(details)
-    assert "0 worlds to play (12 of 12 are there already)" in again
-    assert "0 worlds to play (8 of 8 are there already)" in again
+    assert "0 worlds to play (12 of 12 exist already)" in again
+    assert "0 worlds to play (8 of 8 exist already)" in again
     assert "progress:" not in again, "the HMASD run was complete"
     assert (folder / "training" / "l3_bc.safetensors").read_bytes() == weights
 

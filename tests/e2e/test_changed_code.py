@@ -46,12 +46,12 @@ def test_an_edited_agent_plays_its_worlds_again(tmp_path: Path) -> None:
     first = scores(tmp_path / "c")
     (tmp_path / "helper.py").write_text("GREED = 1\n")
     old = said(tmp_path, "--keep-old")
-    assert "mine: 1 worlds there were played by other code of its own; they are shown as they are" in old
-    assert "0 worlds to play (2 of 2 are there already)" in old
+    assert "mine: 1 existing worlds were played by other code of its own; they are shown as they are" in old
+    assert "0 worlds to play (2 of 2 exist already)" in old
     assert scores(tmp_path / "c") == first
     again = said(tmp_path)
-    assert "mine: 1 worlds there were played by other code of its own; they are played again now" in again
-    assert "1 worlds to play (1 of 2 are there already)" in again
+    assert "mine: 1 existing worlds were played by other code of its own; they are played again now" in again
+    assert "1 worlds to play (1 of 2 exist already)" in again
     second = scores(tmp_path / "c")
     assert second["mine"] != first["mine"]
     assert second["RandomStdAgent"] == first["RandomStdAgent"]
@@ -90,10 +90,10 @@ def test_in_an_official_tournament_too(tmp_path: Path) -> None:
     before = results(tmp_path)
     (tmp_path / "helper.py").write_text("GREED = 1\n")
     kept = said(tmp_path, "--keep-old", arena=arena)
-    assert "2 worlds there were played by other code (mine changed); they are shown as they are" in kept
+    assert "2 existing worlds were played by other code (mine changed); they are shown as they are" in kept
     assert results(tmp_path) == before
     again = said(tmp_path, arena=arena)
-    assert "2 worlds there were played by other code (mine changed); they are played again now" in again
+    assert "2 existing worlds were played by other code (mine changed); they are played again now" in again
     assert results(tmp_path) != before
 
 

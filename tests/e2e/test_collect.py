@@ -106,7 +106,7 @@ def test_killed_and_resumed_equals_undisturbed(reference: Path, tmp_path: Path) 
     assert 5 <= len(finished) < 12
     done = echelon(*arguments, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert f"{12 - len(finished)} worlds to play ({len(finished)} of 12 are there already)" in done.stdout
+    assert f"{12 - len(finished)} worlds to play ({len(finished)} of 12 exist already)" in done.stdout
     assert all(f.stat().st_mtime_ns == then for f, then in finished.items())
     assert logs(folder) == logs(reference)
 

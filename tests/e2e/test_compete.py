@@ -94,7 +94,7 @@ def test_killed_and_resumed_equals_undisturbed(reference: Path, tmp_path: Path) 
     assert 2 <= len(finished) < 6
     done = echelon(*arguments, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert f"{6 - len(finished)} worlds to play ({len(finished)} of 6 are there already)" in done.stdout
+    assert f"{6 - len(finished)} worlds to play ({len(finished)} of 6 exist already)" in done.stdout
     assert all(f.stat().st_mtime_ns == then for f, then in finished.items())
     assert records(folder) == records(reference)
     assert tables(folder) == tables(reference)

@@ -113,7 +113,7 @@ def test_saving_refuses_what_would_not_fit(logs: tuple[Path, Path], tmp_path: Pa
 
 
 def test_no_logs_and_no_such_agent_are_errors(logs: tuple[Path, Path], tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="holds no tracker log"):
+    with pytest.raises(ValueError, match="contains no tracker log"):
         load_tournament_data(tmp_path, quiet=True)
     with pytest.raises(ValueError, match=r"'Pinguin' is none .* recorded are AS0 \(3 logs\), PenguinAgent \(5 logs\)"):
         load(logs, "Pinguin")

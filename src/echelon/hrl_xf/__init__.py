@@ -1,4 +1,5 @@
-"""HRL-XF: the four-layer agent for SCML Standard. The folders lie along the data's way; imports point down this list.
+"""HRL-XF: the four-layer agent for SCML Standard. The folders are in the order of the data flow; imports point down
+this list.
 
     commands      one module for each `echelon hrl …` command
     training      what the guides call to train; l2_manager, l3_executor and l4_coordinator are their names for layers
@@ -10,7 +11,7 @@
     dataset       logs become tables, shards, samples
     agent         LitaAgentHRL and LitaAgentRules, the agents that scml plays with
     recording     a world becomes logs, logs become columns
-    play          the agent's day: choice of layers, decisions, diary, story
+    play          the agent's day: choice of layers, decisions, diary, narration
     competitors   who can sit in a seat, by name
     layers        L2, L3 and L4, learnt or by rule, and their files
     state         the day and all pure functions of it: schema, arrays, features, L1, goals

@@ -103,8 +103,8 @@ class HRLXFTrainer:
 
     def train_phase2_ppo(self, options: OnlineOptions) -> None:
         """Improve the layers by playing, as `echelon hrl online` does; afterwards the trainer holds the best by
-        validation. It starts from the trainer's own layers, written to `start` beside the run: `options.init` is not
-        looked at."""
+        validation. It starts from the trainer's own layers, written to `start` in the run's folder: `options.init` is
+        not looked at."""
         layers = {"l2_bc": self.l2, "l3_bc": self.l3, "l4_distill": self.l4}
         start = options.output_dir.with_name(f"{options.output_dir.name}_start")
         for stem, layer in layers.items():

@@ -106,7 +106,7 @@ def test_a_world_depends_on_nothing_that_was_played_before() -> None:
 
 
 def test_an_empty_field_is_refused() -> None:
-    with pytest.raises(ValueError, match="--field names nobody"):
+    with pytest.raises(ValueError, match="--field is empty"):
         parse_field(" , ")
 
 

@@ -79,7 +79,7 @@ def test_a_folder_that_is_no_arena_is_refused(tmp_path: Path) -> None:
     [
         ({"agent": ("PenguinAgnt",)}, "did you mean PenguinAgent"),
         ({"agent": ("AS0",), "against": ""}, "nobody to be compared with"),
-        ({"field": ""}, "--field names nobody"),
+        ({"field": ""}, "--field is empty"),
         ({"parallelism": "locky"}, "loky"),
         ({"worlds": 0}, "--worlds 0 must be at least 1"),
         ({"steps": 4}, "--steps 4 is too short"),
@@ -142,8 +142,8 @@ def test_results_of_an_earlier_format_are_played_again(tmp_path: Path, caplog: p
         run(replace(options, keep_old=True))
     with caplog.at_level("INFO", "echelon"):
         assert run(options) == 0
-    assert "PenguinAgent: 1 worlds there were played by an earlier Echelon" in caplog.text
-    assert "1 worlds to play (1 of 2 are there already)" in caplog.text
+    assert "PenguinAgent: 1 existing worlds were played by an earlier Echelon" in caplog.text
+    assert "1 worlds to play (1 of 2 exist already)" in caplog.text
     assert json.loads(path.read_text())["format_version"] == FORMAT_VERSION
 
 
@@ -161,7 +161,7 @@ def test_other_versions_and_another_field_are_other_code(
     other = {label: PlayedBy(code.competitor, "other", versions) for label, code in now.items()}
     lines = stale_lines(find_stale(paths, other), keep_old=False)
     assert len(lines) == 2
-    assert "PenguinAgent: 1 worlds there were played by other code of the field; they are played again" in lines[0]
+    assert "PenguinAgent: 1 existing worlds were played by other code of the field; they are played again" in lines[0]
 
 
 def test_code_that_changes_during_a_run_is_said(arena: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -62,7 +62,7 @@ def test_killed_in_the_middle_of_epochs_it_ends_with_the_same_bits(tmp_path: Pat
     last = start(parts, cache)
     text = last.communicate(timeout=180)[0]
     assert last.returncode == 0, text
-    assert re.search(r"l3_bc goes on at epoch 1, batch [1-9]", text), text
+    assert re.search(r"l3_bc resumes at epoch 1, batch [1-9]", text), text
     for name in ("l2_bc", "l3_bc", "l4_distill"):
         ours, theirs = load_file(parts / f"{name}.safetensors"), load_file(whole / f"{name}.safetensors")
         assert all(torch.equal(ours[key], theirs[key]) for key in theirs), name
@@ -93,7 +93,7 @@ def test_asked_to_stop_it_saves_and_goes_on_later(tmp_path: Path, cache: Path) -
     again = start(tmp_path / "run", cache, "--phases", "l2", "--l2-epochs", epochs)
     text = again.communicate(timeout=120)[0]
     assert again.returncode == 0, text
-    assert f"l2_bc goes on at epoch {place[1]}, batch {place[2]}" in text
+    assert f"l2_bc resumes at epoch {place[1]}, batch {place[2]}" in text
     assert (tmp_path / "run" / "l2_bc.safetensors").exists()
 
 

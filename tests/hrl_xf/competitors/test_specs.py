@@ -69,7 +69,7 @@ def test_a_layer_that_is_given_need_not_be_in_the_run(tmp_path: Path, monkeypatc
     [
         ("PenguinAgnt", "did you mean PenguinAgent"),
         ("PenguinAgent:runs/x", "only LitaAgentHRL is made from a training run"),
-        ("LitaAgentHRL:nowhere", "nowhere is no folder"),
+        ("LitaAgentHRL:nowhere", "nowhere is not a folder"),
         ("LitaAgentHRL:l2=heuristic,l3", "'l3' is not key=value"),
         ("a.b", "names a module but no class"),
         ("shielded(PenguinAgent:x=1)", "behind the bracket"),

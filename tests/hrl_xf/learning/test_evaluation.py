@@ -80,7 +80,7 @@ def test_l4_beside_uniform_and_the_teacher(trained: dict[str, Any]) -> None:
 
 
 def test_a_split_that_is_empty_is_an_error(trained: dict[str, Any], tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="the test split holds no rows"):
+    with pytest.raises(ValueError, match="the test split has no rows"):
         run(EvaluateOptions(**trained, layer="l2", split="test"))
     with pytest.raises(FileNotFoundError, match=r"world_split\.json"):
         run(EvaluateOptions(**(trained | {"output_dir": tmp_path})))

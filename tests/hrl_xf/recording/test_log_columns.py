@@ -57,7 +57,7 @@ SPOILS: dict[str, tuple[Spoil, str]] = {
     "two dawns": (twice("daily_status"), "comes after day 0"),
     "another day's dawn": (other_day("daily_status"), "current_step is 0"),
     "another day's decision": (other_day("decision"), "no daily_status opened this day"),
-    "a deal less": (drop("negotiation_success"), "deals_before is 4, but 3 deals stand before it"),
+    "a deal less": (drop("negotiation_success"), "deals_before is 4, but 3 deals come before it"),
     "two deals": (twice("negotiation_success"), "had ended with a deal"),
     "a changed agreement": (change("negotiation_success", agreement=(29, 0, 9)), "is not what was offered last"),
     "a stranger's deal": (change("negotiation_success", mechanism_id="x"), "is not what was offered"),

@@ -31,7 +31,7 @@ def test_logs_are_found_in_collections_below_a_parent_and_in_the_folder_itself(t
 
 
 def test_a_missing_folder_is_named(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match="nowhere is no folder"):
+    with pytest.raises(FileNotFoundError, match="nowhere is not a folder"):
         find_logs(tmp_path / "nowhere")
 
 

@@ -32,7 +32,7 @@ DEFAULT_RIVALS = "SBD,Rohn,TakaLinkAgent,AS0,PenguinAgent"
 
 
 def competitors_of(options: CompeteOptions) -> tuple[list[str], list[AgentSpec]]:
-    """(labels of those to judge, all competitors with them first)."""
+    """(labels of the agents to evaluate, all competitors with these first)."""
     given = [parse_agent(text) for text in options.agent]
     preset = ablations(given, options.direct_l3) if options.ablations else []
     found: dict[str, AgentSpec] = {}
@@ -43,7 +43,7 @@ def competitors_of(options: CompeteOptions) -> tuple[list[str], list[AgentSpec]]
     for spec in parse_list(against, "--against"):
         add(found, spec)
     if len(found) < 2:
-        raise SpecError("one competitor alone has nobody to be compared with; name rivals with --against")
+        raise SpecError("one competitor alone cannot be compared; name rivals with --against")
     return agents, list(found.values())
 
 
@@ -64,7 +64,7 @@ class Contest:
 
     plan: ArenaPlan
     agents: list[str]
-    """labels of those to judge"""
+    """labels of the agents to evaluate"""
     competitors: list[AgentSpec]
     """all of them, rivals included"""
     worlds: int
@@ -138,7 +138,7 @@ def results_of(contest: Contest, output_dir: Path) -> list[ArenaResult]:
 
 
 def set_old_apart(contest: Contest, output_dir: Path, keep_old: bool) -> None:
-    """Say which results are of other code than today's, and make room for new ones, unless they are to be shown."""
+    """Report results of other code than today's, and remove them so that they are played again, unless `keep_old`."""
     stale = find_stale(contest.paths(output_dir), contest.code)
     for line in stale_lines(stale, keep_old):
         log.warning("%s", line)
@@ -151,7 +151,7 @@ def set_old_apart(contest: Contest, output_dir: Path, keep_old: bool) -> None:
 
 
 def say_edited(contest: Contest) -> None:
-    """Code that changed while it played: nobody can say which of it played which world."""
+    """Warn about code that changed during the run: it is unknown which version played which world."""
     now = played_by(contest.competitors, contest.plan.field.everybody)
     edited = [label for label, code in contest.code.items() if code != now[label]]
     if edited:

@@ -41,7 +41,7 @@ class TotalScores(msgspec.Struct, frozen=True, kw_only=True):
 
     format_version: int = FORMAT_VERSION
     agents: list[str]
-    """those to judge; the others are rivals"""
+    """the agents to evaluate; the others are rivals"""
     worlds: int
     resamples: int
     competitors: list[Ranked]
@@ -49,7 +49,7 @@ class TotalScores(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def deciding(options: CompeteOptions, competitors: Sequence[AgentSpec]) -> dict[str, Any]:
-    """The options that decide the tournament, as they stand in config.json."""
+    """The options that decide the tournament, as in config.json."""
     _check_different(competitors)
     who = {spec.label: {"module": spec.module, "name": spec.name} | spec.identity() for spec in competitors}
     for one in who.values():
@@ -58,7 +58,7 @@ def deciding(options: CompeteOptions, competitors: Sequence[AgentSpec]) -> dict[
 
 
 def _check_different(competitors: Sequence[AgentSpec]) -> None:
-    """In the stored worlds a competitor is its class and arguments, so two with the same could not be told apart."""
+    """In the stored worlds a competitor is its class and arguments, so two with the same could not be distinguished."""
     known: dict[str, str] = {}
     for spec in competitors:
         key = json.dumps([spec.base, spec.shielded, dict(spec.params)], sort_keys=True)
@@ -91,13 +91,13 @@ def plan_of(saved: Mapping[str, Any]) -> TournamentPlan:
 def set_old_apart(
     worlds: Sequence[PlannedWorld], code: Mapping[int, Mapping[str, str]], output_dir: Path, keep_old: bool
 ) -> None:
-    """Say which results are of other code than today's, and make room for new ones, unless they are to be shown."""
+    """Report results of other code than today's, and remove them so that they are played again, unless `keep_old`."""
     paths = {w.index: result_path(output_dir, w.index) for w in worlds}
     found = {i: read_result(path).code for i, path in paths.items() if path.exists()}
     stale = {i: sorted(n for n in code[i] if before.get(n) != code[i][n]) for i, before in found.items()}
     for names, count in Counter(", ".join(changed) for changed in stale.values() if changed).items():
         fate = KEPT if keep_old else PLAYED_AGAIN
-        log.warning("%d worlds there were played by other code (%s changed); %s", count, names, fate)
+        log.warning("%d existing worlds were played by other code (%s changed); %s", count, names, fate)
     for i in (i for i, changed in stale.items() if changed and not keep_old):
         paths[i].unlink()
 

@@ -1,4 +1,4 @@
-"""Worlds of the arena: configuration i has a field, focal seats and seeds of its own, whoever plays in the seats.
+"""Worlds of the arena: configuration i has its own field, focal seats and seeds, the same for all competitors.
 
 A field is who plays in the other seats:
 
@@ -7,7 +7,7 @@ A field is who plays in the other seats:
     champions  finalists of 2024 to 2026 in all seats
     a list     the named agents in all seats
 
-All is a pure function of (plan, i), made anew wherever it is needed; a digest of it goes into every result, so that
+Everything is a pure function of (plan, i), computed where it is needed; a digest of it goes into every result, so that
 pairing is checked and not promised.
 """
 
@@ -41,7 +41,7 @@ class Field:
 
     def __post_init__(self) -> None:
         if not self.agents:
-            raise ValueError("--field names nobody; give at least one agent for the other seats")
+            raise ValueError("--field is empty; give at least one agent for the other seats")
 
     @property
     def everybody(self) -> tuple[AgentSpec, ...]:
@@ -115,7 +115,7 @@ def configuration(plan: ArenaPlan, index: int) -> ArenaConfiguration:
         compact=True,
         publish_exogenous_summary=True,
         publish_trading_prices=True,
-        agent_name_reveals_type=False,  # the same names whoever plays: nobody else can tell the competitors apart
+        agent_name_reveals_type=False,  # equal names: the others cannot distinguish the competitors
         **days,
     )
     params = made["world_params"]
@@ -163,7 +163,7 @@ def _league(
 ) -> tuple[AgentSpec | None, ...]:
     """scml's default agents as its generator has drawn them, and rivals, each once, in the seats it left free.
 
-    The competitor counts as one of `n_competitors`. A free seat that nobody needs gets a default agent.
+    The competitor counts as one of `n_competitors`. A seat that remains free gets a default agent.
     """
     free = [seat for seat, agent in enumerate(drawn) if agent is None and seat not in focal]
     n_rivals = min(n_competitors - 1, len(free), len(rivals))

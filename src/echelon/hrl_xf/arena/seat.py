@@ -35,7 +35,7 @@ class Losses(msgspec.Struct, frozen=True, kw_only=True):
     shortfall: float
     """penalties for pieces sold and not delivered"""
     storage: float
-    """storage and disposal of what lay about"""
+    """storage and disposal of stock"""
     price_bought: float
     """Σ quantity · (price − trading price of the signing day) over negotiated purchases; negative is a gain"""
     price_sold: float
@@ -81,7 +81,7 @@ class SeatRecord(msgspec.Struct, frozen=True, kw_only=True):
     negotiator_exceptions: int
     recorder_failures: int
     fallbacks: int
-    """of our agents: how often a layer failed or there was no answer, so that the rules played or threads ended"""
+    """of our agents: how often a layer failed or there was no answer, and the rules played or threads ended"""
     idle_lines: int
     losses: Losses
     balance: list[float]
@@ -93,7 +93,7 @@ class SeatRecord(msgspec.Struct, frozen=True, kw_only=True):
     log_file: str | None = None
     """the tracker's log of this seat, in the arena's folder; None if it was not kept"""
     diary_file: str | None = None
-    """what the layers thought (`diary.py`), for seats of LitaAgentHRL whose log was kept"""
+    """what the layers computed (`diary.py`), for seats of LitaAgentHRL whose log was kept"""
 
 
 def seat_record(world: Any, adapter: Any, log: AgentLog, seat: int, fallbacks: int = 0) -> SeatRecord:

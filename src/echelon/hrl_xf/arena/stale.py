@@ -1,4 +1,4 @@
-"""Results of code that is gone: found, said, and played again, or shown as what they are."""
+"""Results of code that has changed since: found, reported, and played again or shown as such."""
 
 from __future__ import annotations
 
@@ -57,10 +57,10 @@ def _why(before: PlayedBy | None, now: PlayedBy) -> str:
 
 
 def stale_lines(stale: Sequence[Stale], keep_old: bool) -> list[str]:
-    """What there is to say about them, a line for each competitor and reason."""
+    """One line per competitor and reason."""
     counts = Counter((one.competitor, one.why) for one in stale)
     fate = KEPT if keep_old else PLAYED_AGAIN
-    return [f"{who}: {n} worlds there were played by {why}; {fate}" for (who, why), n in counts.items()]
+    return [f"{who}: {n} existing worlds were played by {why}; {fate}" for (who, why), n in counts.items()]
 
 
 def mixed_code(results: Iterable[ArenaResult]) -> list[str]:

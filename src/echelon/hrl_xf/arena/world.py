@@ -171,7 +171,7 @@ def keep_logs(
 def play_and_save(
     plan: ArenaPlan, index: int, competitor: AgentSpec, output_dir: Path, keep: bool, code: PlayedBy | None
 ) -> ArenaResult:
-    """Make configuration `index`, play it with the competitor and write the result, whole or not at all.
+    """Make configuration `index`, play it with the competitor and write the result atomically.
 
     `code` is what competitor and field must be here too.
     """

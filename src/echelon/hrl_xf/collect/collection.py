@@ -33,7 +33,7 @@ from echelon.runtime.rundir import write_config
 
 log = logging.getLogger(__name__)
 _LOOKED_AT = 20
-"""Results an estimate of time is made from: more would take longer to read than they tell."""
+"""Number of results for the estimate of time: reading more would take too long."""
 
 
 def write_tables(output_dir: Path, results: Sequence[WorldResult], *, detailed: bool) -> None:
@@ -52,7 +52,7 @@ def write_tables(output_dir: Path, results: Sequence[WorldResult], *, detailed: 
 
 
 def daily_rows(result: WorldResult) -> list[dict[str, Any]]:
-    """A world's own statistics, one row a day."""
+    """A world's own statistics, one row per day."""
     days = max((len(values) for values in result.daily.values()), default=0)
     return [
         {"world": result.world_id, "step": day} | {k: v[day] for k, v in result.daily.items() if day < len(v)}
@@ -77,7 +77,7 @@ def open_plan(
     worlds: list[PlannedWorld],
     params: dict[str, Any],
 ) -> None:
-    """Write what is going to be played, or make sure that it is still the same."""
+    """Write the plan, or raise if it differs from the existing one."""
     (output_dir / WORLDS).mkdir(exist_ok=True)
     mark = fingerprint(plan, worlds)
     plan_file = output_dir / "worlds.json"
@@ -104,7 +104,7 @@ def announce(
     how: How,
     output_dir: Path,
 ) -> None:
-    """Say what is going to happen and how long it is likely to take."""
+    """Announce what will be played and about how long it will take."""
     factory_days = sum(len(w.agent_types) * w.n_steps for w in missing)
     workers = n_workers(how.parallelism)
     done = len(worlds) - len(missing)
@@ -113,7 +113,7 @@ def announce(
     log.info(
         "%d worlds to play%s: %d configurations x %d runs, %d competitors each; about %s with %s (%d workers)",
         len(missing),
-        f" ({done} of {len(worlds)} are there already)" if done else "",
+        f" ({done} of {len(worlds)} exist already)" if done else "",
         plan.configs,
         plan.runs,
         plan.n_competitors_per_world,
@@ -170,7 +170,7 @@ def unit_name(planned: PlannedWorld) -> str:
 
 
 def report(collected: Collected, output_dir: Path, *, with_scores: bool = True) -> None:
-    """The last words: what there is now, how fast it went, who did best, what went wrong."""
+    """Report what exists now, how fast it went, the standings and what failed."""
     results = collected.results
     files = sum(len(r.log_files) for r in results)
     size = sum(r.log_bytes for r in results)
@@ -203,4 +203,4 @@ def fallback_lines(results: list[WorldResult]) -> list[str]:
         kinds = {row["agent_id"]: row["agent_type"] for row in result.scores}
         for aid, count in result.fallbacks.items():
             times[kinds.get(aid, "an agent that fills up")] += count
-    return [f"{name}: a layer failed {count} times, so that the rules played" for name, count in times.items()]
+    return [f"{name}: a layer failed {count} times, and the rules played instead" for name, count in times.items()]

@@ -68,7 +68,7 @@ class Unit:
 
 @dataclass(frozen=True)
 class Played:
-    """What became of the units of a run."""
+    """The outcome of a run's units."""
 
     played: int
     failed: list[str]
@@ -133,7 +133,8 @@ def read_struct(path: Path, kind: type[R], format_version: int) -> R:
 def play_units(
     units: Sequence[Unit], fn: Callable[..., Any], folder: Path, how: How, replay: Callable[[Unit], str]
 ) -> Played:
-    """Play every unit; a bad one is recorded under failed/ with the command that replays it, and the rest goes on."""
+    """Play every unit; one that fails is recorded under failed/ with the command that replays it, and the others
+    continue."""
     by_name = {unit.name: unit for unit in units}
     tasks = (Task(unit.name, unit.args) for unit in units)
     started = time.perf_counter()

@@ -2,7 +2,7 @@
 
 negmas samples configurations and assigns agents to factories; we give every world a name and a seed of its own, so
 that a plan is a pure function of its options. World configurations are never read back from disk (scml serialises
-parts of them as pickles): a resumed run makes the plan anew and compares its fingerprint.
+parts of them as pickles): a resumed run makes the plan again and compares its fingerprint.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class PlannedWorld:
     seed: int
     config: Config
     labels: tuple[str, ...] = ()
-    """who competes in each factory, empty where nobody does; () if classes tell it"""
+    """the competitor in each factory, empty where there is none; () if classes identify them"""
 
     @property
     def n_steps(self) -> int:

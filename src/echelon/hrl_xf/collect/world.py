@@ -1,7 +1,7 @@
 """One planned world: start it, play it, and put the results on disk; and the one way in which any world is started.
 
-`play_and_save` runs in a worker. It writes the logs first and the result last, each beside and then renamed, so a
-world either has a whole result or counts as not played.
+`play_and_save` runs in a worker. It writes the logs first and the result last, each atomically, so that a world
+either has a complete result or counts as not played.
 """
 
 from __future__ import annotations

@@ -112,11 +112,11 @@ def default_output_dir() -> Path:
 
 
 def check_output_dir(output_dir: Path, options: CollectOptions) -> None:
-    """Never mix a new collection into something that is already there."""
+    """Raise if the folder is not empty and is not this collection."""
     there = contents(output_dir)
     if there and not options.resumable:
         raise FolderError(
-            f"--output-dir {output_dir} is not empty ({len(there)} entries); add --resumable to go on with it, "
+            f"--output-dir {output_dir} is not empty ({len(there)} entries); add --resumable to resume it, "
             "or choose another folder"
         )
     if there:
@@ -124,13 +124,13 @@ def check_output_dir(output_dir: Path, options: CollectOptions) -> None:
 
 
 def _what(options: CollectOptions) -> dict[str, Any]:
-    """The options that decide what is collected, as they stand in config.json."""
+    """The options that decide what is collected, as in config.json."""
     plain: dict[str, Any] = msgspec.to_builtins(asdict(options), enc_hook=str)
     return {name: value for name, value in plain.items() if name not in _HOW}
 
 
 def tracked_by(options: CollectOptions) -> tuple[str, ...]:
-    """Class names of those who record themselves."""
+    """Class names of the agents that are recorded."""
     return options.tracked_agents or tuple(name.rsplit(".", 1)[-1] for name in field_of(options))
 
 
@@ -143,7 +143,7 @@ def open_collection(
 
 
 def detach(options: CollectOptions, output_dir: Path) -> int:
-    """Run the same command in a session of its own and say how to follow it."""
+    """Run the same command in a session of its own and log how to follow it."""
     output_dir.mkdir(parents=True, exist_ok=True)
     log_file = output_dir / LOG_FILE
     arguments = sys.argv[1:]
@@ -160,12 +160,12 @@ def detach(options: CollectOptions, output_dir: Path) -> int:
         )
     log.info("collecting in the background: pid %d", child.pid)
     log.info("  follow it: tail -f %s", log_file)
-    log.info("  stop it:   kill %d   (go on later: the same command with --resumable and its --output-dir)", child.pid)
+    log.info("  stop it:   kill %d   (resume later: the same command with --resumable and its --output-dir)", child.pid)
     return 0
 
 
 def field_of(options: CollectOptions) -> list[str]:
-    """Who takes part."""
+    """The competitors."""
     of_2026 = options.max_top_2026 if options.max_top_2026 is not None else 0 if options.field == "standard" else 6
     names = roster.best(of_2026, options.max_top_2025, options.max_top_2024)
     names += roster.BASELINES if options.field == "standard" else ()

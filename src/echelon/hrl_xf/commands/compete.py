@@ -78,7 +78,7 @@ def replay_command(output_dir: Path, unit: Unit) -> str:
 def announce(
     contest: Contest, units: Sequence[Unit], options: CompeteOptions, done: Sequence[ArenaResult] = ()
 ) -> None:
-    """Say what is going to happen and about how long it will take."""
+    """Announce what will be played and about how long it will take."""
     total, workers = contest.worlds * len(contest.competitors), n_workers(options.parallelism)
     seconds = expected_seconds(contest, units, done) / workers
     log.info("competitors: %s", ", ".join(spec.label for spec in contest.competitors))
@@ -87,7 +87,7 @@ def announce(
     log.info(
         "%d worlds to play%s: %d configurations x %d competitors; about %s with %s (%d workers)",
         len(units),
-        f" ({total - len(units)} of {total} are there already)" if len(units) < total else "",
+        f" ({total - len(units)} of {total} exist already)" if len(units) < total else "",
         contest.worlds,
         len(contest.competitors),
         minutes(seconds),
@@ -98,7 +98,7 @@ def announce(
 
 
 def report(contest: Contest, results: Sequence[ArenaResult], played: Played, output_dir: Path) -> None:
-    """The last words: what there is now, how fast it went, what went wrong."""
+    """Report what exists now, how fast it went and what failed."""
     log.info(
         "%d of %d worlds in %s; this run played %d in %s (%.1f worlds/min)",
         len(results),
@@ -120,7 +120,7 @@ def fallback_lines(results: Sequence[ArenaResult]) -> list[str]:
     for result in results:
         times[result.competitor] += sum(seat.fallbacks for seat in result.seats)
     lines = [
-        f"{name}: a layer failed {count} times, so that the rules played" for name, count in times.items() if count
+        f"{name}: a layer failed {count} times, and the rules played instead" for name, count in times.items() if count
     ]
     around = sum(result.background_fallbacks for result in results)
     return lines + ([f"in the field a layer of our agents failed {around} times"] if around else [])

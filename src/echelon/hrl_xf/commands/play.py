@@ -1,4 +1,4 @@
-"""`echelon hrl play`: one world with the agent in it, and its story day by day."""
+"""`echelon hrl play`: one world with the agent in it, explained day by day."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def build(options: PlayOptions) -> tuple[Any, Any]:
     ours = _watched(options)
     rivals = parse_list(options.against, "--against")
     if not rivals:
-        raise ValueError("--against names nobody; give e.g. --against PenguinAgent,AS0")
+        raise ValueError("--against is empty; give e.g. --against PenguinAgent,AS0")
     place = options.agent_level or ("middle" if options.levels > 2 else "last")
     seat = _PLACES.get(place, 1) % options.levels * options.factories
     n = options.levels * options.factories
@@ -171,7 +171,7 @@ def _ending(world: Any, agent: Any, days: Sequence[DayStory]) -> Iterator[Render
 def _summary(total: Bottom, agent: Any) -> str:
     bought = f"bought {total.bought} at {total.bought_at:.2f} of spot" if total.bought else "bought nothing"
     sold = f"sold {total.sold} at {total.sold_at:.2f} of spot" if total.sold else "sold nothing"
-    trouble = f"; the rules stood in for a failing layer {agent.fallbacks} times" if agent.fallbacks else ""
+    trouble = f"; the rules replaced a failing layer {agent.fallbacks} times" if agent.fallbacks else ""
     return (
         f"In {total.contracts} contracts we {bought} and {sold}; we paid {total.shortfall:,.0f} for shortfall and "
         f"{total.storage:,.0f} for storage{trouble}."

@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 
 
 def run(options: ReplayOptions) -> int:
-    """Make the world anew from the collection's options and seed, play it and show the scores."""
+    """Make the world again from the collection's options and seed, play it and show the scores."""
     started = time.perf_counter()
     if _kind(options.run) == ARENA:
         world = arena_world(options.run, options.world, options.competitor)
@@ -75,7 +75,7 @@ def arena_world(run_dir: Path, index: int, label: str | None) -> Any:
 def planned_world(run_dir: Path, index: int) -> PlannedWorld:
     """The world of that number in the plan of a collection or an official tournament."""
     if not (run_dir / "worlds.json").exists():
-        raise ValueError(f"{run_dir} holds no collection (no worlds.json); give the folder `echelon hrl collect` wrote")
+        raise ValueError(f"{run_dir} is not a collection (no worlds.json); give the folder `echelon hrl collect` wrote")
     options = read_json(run_dir / "config.json")["options"]
     plan = official_plan_of(options) if _kind(run_dir) == OFFICIAL else plan_of(_saved_options(options))
     worlds, _ = plan_worlds(plan)

@@ -1,4 +1,4 @@
-"""`echelon hrl train`: a data set becomes three trained layers. The same command goes on where it was stopped."""
+"""`echelon hrl train`: a data set becomes three trained layers. The same command resumes."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def run(options: TrainOptions) -> int:
 
 
 def check_devices(options: TrainOptions) -> None:
-    """A device that is not there is an error before anything is written."""
+    """Raise for an unknown device before anything is written."""
     device_of(options.device)
     device_of(options.l2_backfill_device, "--l2-backfill-device")
 
@@ -113,7 +113,7 @@ def train(options: TrainOptions) -> int:
         for phase in phases_of(options):
             PHASES[phase](training)
             if stop():
-                log.info("stopped and saved; the same command goes on")
+                log.info("stopped and saved; the same command resumes")
                 return STOPPED
     log.info("weights in %s; curves: echelon report %s", options.output_dir, options.output_dir)
     return 0
@@ -127,12 +127,12 @@ def _logs_of(options: TrainOptions, agents: str) -> TournamentData:
 
 
 def phases_of(options: TrainOptions) -> list[str]:
-    """The phases in their order; AWR needs a critic, which is trained first if there is none."""
+    """The phases in their order; AWR needs a critic, which is trained first if it does not exist."""
     names = list(options.phase_names)
     if options.l3_awr:
-        wanting = options.no_resume or not layer_path(options.output_dir / CRITIC).exists()
+        missing = options.no_resume or not layer_path(options.output_dir / CRITIC).exists()
         after = names.index("l3") + 1
-        names[after:after] = [CRITIC, "l3_awr"] if wanting and CRITIC not in names else ["l3_awr"]
+        names[after:after] = [CRITIC, "l3_awr"] if missing and CRITIC not in names else ["l3_awr"]
     return names
 
 
@@ -199,7 +199,7 @@ def _steps(metrics: MetricsWriter, name: str) -> set[int]:
 
 
 def forget_metrics(path: Path, phase: str) -> None:
-    """Remove a phase's lines: it begins anew."""
+    """Remove a phase's lines: it starts again."""
     if path.exists():
         kept = [line for line in path.read_bytes().splitlines(keepends=True) if f'"{phase}/'.encode() not in line]
         write_atomic(path, b"".join(kept))

@@ -1,10 +1,11 @@
 """Which code an agent runs, as a digest: a result of code that has changed since is not a result of the agent.
 
 The code of a module is its own file and those of the modules it imports, by `import` statements anywhere in them, as
-far as they lie where the module lies: in the working directory for `myagent.py`, in its own top-level package for an
-installed one. If the module is a package, all files of its folder count, weights and tables too. Echelon's own code
-counts wherever it is imported, so the code of LitaAgentHRL is all that `echelon.hrl_xf.agent` needs, however its files
-are arranged; `echelon.runtime` knows no agents and does not count. scml, negmas and scml-agents are their versions.
+far as they are in the same place as the module: in the working directory for `myagent.py`, in its own top-level
+package for an installed one. If the module is a package, all files of its folder count, weights and tables too.
+Echelon's own code counts wherever it is imported, so the code of LitaAgentHRL is all that `echelon.hrl_xf.agent`
+needs, however its files are arranged; `echelon.runtime` knows no agents and does not count. scml, negmas and
+scml-agents are their versions.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _SHIELD = "echelon.hrl_xf.competitors.shield"
 
 
 def versions() -> dict[str, str]:
-    """Of all that decides a world beside the agents' own code."""
+    """Of everything that decides a world except the agents' own code."""
     return {name: version(name) for name in ("echelon", "scml", "negmas", "scml-agents")}
 
 
@@ -84,7 +85,7 @@ def _together(codes: Mapping[str, str]) -> str:
 def check_loaded(specs: Iterable[AgentSpec], expected: Mapping[str, str]) -> None:
     """Raise if this process has loaded other code of an agent than `expected`, by label.
 
-    A worker that outlives a command (dask), or that stands on another machine, may have.
+    A worker that outlives a command (dask), or runs on another machine, may have.
     """
     found = codes_of(specs, _loaded)
     _refuse(sorted(label for label, code in found.items() if code != expected[label]))
@@ -100,7 +101,7 @@ def _refuse(other: list[str]) -> None:
     if other:
         raise OtherCodeError(
             f"this worker has loaded other code of {', '.join(other)} than the command was started with: it was edited "
-            "meanwhile, or differs on this machine; start the workers and the command again"
+            "since, or differs on this machine; start the workers and the command again"
         )
 
 
@@ -139,10 +140,10 @@ def module_files(module: str) -> dict[str, Path]:
 
 
 def _root(top: str) -> Path:
-    """The folder in which a top-level module or package lies."""
+    """The folder of a top-level module or package."""
     spec = importlib.util.find_spec(top)
     if spec is None:
-        raise ModuleNotFoundError(f"there is no module {top}")
+        raise ModuleNotFoundError(f"module {top} does not exist")
     places = list(spec.submodule_search_locations or ())
     return Path(places[0]).parent if places else Path(spec.origin or "").parent
 

@@ -12,7 +12,7 @@ class CountsFallbacks:
     fallbacks = 0
     """how often a layer failed, so that the rules (or, should they fail too, L1) took over for the rest of the day"""
     errors = 0
-    """how often there was no answer at all, so that threads ended"""
+    """how often there was no answer, and threads ended"""
 
 
 def fallbacks_of(adapters: Iterable[Any]) -> dict[str, int]:

@@ -48,7 +48,7 @@ def _save(module: ModuleType) -> list[tuple[Any, str, Any, Any]]:
 
 
 def _holds_state(value: Any, module: ModuleType) -> bool:
-    """Plain values, containers, and objects of classes that stand in the agent's own package."""
+    """Plain values, containers, and objects of classes of the agent's own package."""
     if isinstance(value, _PLAIN + _CONTAINERS):
         return True
     package = module.__name__.rpartition(".")[0] or module.__name__

@@ -3,7 +3,7 @@
     AGENT      a roster name | LitaAgentHRL | package.module:Class | shielded(AGENT); the module may be a file of the
                working directory: myagent.py holds myagent:MyAgent
     ARGUMENTS  a training run's folder, or key=value,key=value… for the constructor; for LitaAgentHRL the key `run`
-               names such a folder for the layers that no other key speaks of
+               names such a folder for the layers that no other key names
 
     PenguinAgent    LitaAgentHRL:runs/first    L1=LitaAgentHRL:l2=heuristic,l3=l1,l4=heuristic
     no-l4=LitaAgentHRL:run=runs/first,l4=heuristic    shielded(PenguinAgent)    mine.agents:Trader:greed=0.2
@@ -75,7 +75,7 @@ class AgentSpec:
             loaded: type[Any] = vars(importlib.import_module(self.module))[self.name]
         except (ImportError, KeyError) as error:
             raise SpecError(
-                f"{self.label}: there is no class {self.name} in {self.module} ({error}); check name and installation"
+                f"{self.label}: {self.module} has no class {self.name} ({error}); check name and installation"
             ) from error
         if not self.shielded:
             return loaded
@@ -105,7 +105,7 @@ class AgentSpec:
 
 
 def parse_agent(text: str) -> AgentSpec:
-    """One agent from its text; paths in it become absolute, since workers may stand elsewhere."""
+    """One agent from its text; paths in it become absolute, since workers may have another working directory."""
     labelled = _LABEL.fullmatch(text.strip())
     label, rest = (labelled[1].strip(), labelled[2].strip()) if labelled else (text.strip(), text.strip())
     shield = _SHIELDED.fullmatch(rest)
@@ -197,7 +197,7 @@ def _params(agent: str, arguments: str, text: str) -> dict[str, Any]:
 def _layers_of(run: Path, given: Mapping[str, Any]) -> dict[str, str]:
     """Weights of a training run for the layers that are not given otherwise."""
     if not run.is_dir():
-        raise SpecError(f"{run} is no folder; give the --output-dir of `echelon hrl train`")
+        raise SpecError(f"{run} is not a folder; give the --output-dir of `echelon hrl train`")
     others = [layer for layer in STEMS if layer not in given and f"{layer}_model_path" not in given]
     try:
         return {f"{layer}_model_path": str(layer_in(run, layer)) for layer in others}

@@ -3,7 +3,7 @@
 The tables, one row each (a name in brackets is the table a column points into):
 
     log         what is constant in a log
-    day         one dawn [log], its v2 goal label, and what became of the day
+    day         one dawn [log], its v2 goal label, and the outcome of the day
     commitment  what is signed and open at dawn, by side and days ahead; rows without anything are left out
     offer       yesterday's offers, as the day's features see them
     ledger      L1's limits on a day after its first n deals [day]
@@ -16,7 +16,7 @@ The tables, one row each (a name in brackets is the table a column points into):
 
 Answers the negotiation framework gave in the agent's name are tokens, not decisions. A first proposal that a partner's
 offer overtook was never sent: it is a decision with `sent` 0, kept because L4 needs all threads of a call; it is no
-target for L3 (the agent makes it anew in each call of the day, and no partner ever answers it).
+target for L3 (the agent makes it again in each call of the day, and no partner ever answers it).
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
     <cache>/<version>/index.json            what is known of every log: fingerprint, agent, shard, or why it is left out
     <cache>/<version>/.lock                 held while shards are added
 
-A shard is written beside and renamed, and never changed: readers need no lock, a killed build goes on with what is
+A shard is written atomically and never changed: readers need no lock, a killed build continues with what is
 missing, and a second builder waits for the first and finds its shards. A log whose size or time has changed is parsed
 again. The version is that of the features and of this format, with the horizon: another one is another folder.
 """
@@ -56,7 +56,7 @@ class LogRecord(msgspec.Struct, frozen=True, kw_only=True):
     """empty: not parsed yet"""
     row: int = 0
     digest: str = ""
-    """of the content: names the data wherever they lie"""
+    """of the content: identifies the data, in any folder"""
     agent_id: str = ""
     world_id: str = ""
     config_id: str = ""
@@ -92,7 +92,7 @@ class LogCache:
                 same = (saved.format_version, saved.feature_version) == (CACHE_VERSION, FEATURE_VERSION)
                 records = saved.records if same and saved.horizon == self.horizon else []
             except msgspec.DecodeError as error:
-                log.warning("%s is damaged (%s); it is made anew from the shards", path, error)
+                log.warning("%s is damaged (%s); it is rebuilt from the shards", path, error)
         there = {p.name for p in self.folder.glob("shard-*.safetensors")}
         known = {record.shard for record in records}
         found = {r.file.path: r for r in records if not r.shard or r.shard in there}
@@ -124,7 +124,7 @@ class LogCache:
         if not _missing(records, wanted) and self._saved(records):
             return records
         with self._building():
-            records = self.identify(files)  # another process may have built them meanwhile
+            records = self.identify(files)  # another process may have built them in the meantime
             missing = _missing(records, wanted)
             try:
                 for parsed in self._parse(missing, num_workers, quiet):
@@ -140,7 +140,7 @@ class LogCache:
         return records
 
     def _saved(self, records: dict[str, LogRecord]) -> bool:
-        """Whether the index knows all this: then nobody needs the lock, or a cache that can be written."""
+        """Whether the index has all of these: then neither the lock nor a writable cache is needed."""
         if not (self.folder / INDEX).exists():
             return False
         known = self.index()
@@ -191,7 +191,7 @@ def _records_of(path: Path) -> list[LogRecord]:
     try:
         return msgspec.json.decode(read_metadata(path)["logs"], type=list[LogRecord])
     except (ShardError, KeyError, msgspec.DecodeError) as error:
-        log.warning("%s is no shard of this version (%s) and is not used", path, error)
+        log.warning("%s is not a shard of this version (%s) and is not used", path, error)
         return []
 
 
@@ -221,7 +221,7 @@ def parse_group(data_dir: str, files: list[LogFile], folder: str, horizon: int) 
 
 
 def _placed(records: list[LogRecord], tables: Tables, shard: str, at: dict[str, int]) -> list[LogRecord]:
-    """Records with their rows; a log's rows stand together in each table."""
+    """Records with their rows; a log's rows are adjacent in each table."""
     spans: dict[str, list[tuple[int, int]]] = {}
     log_of_thread = tables["day.log"][tables["thread.day"]]
     log_of_decision = log_of_thread[tables["decision.thread"]]
@@ -292,7 +292,7 @@ def _read(data_dir: Path, file: LogFile, horizon: int) -> tuple[LogRecord, LogCo
 
 
 def fingerprint(records: Sequence[LogRecord], horizon: int) -> str:
-    """Names the data: the same logs, wherever they lie, with the same features."""
+    """Identifies the data: the same logs, in any folder, with the same features."""
     digests = "".join(sorted(record.digest for record in records))
     text = f"{FEATURE_VERSION} {CACHE_VERSION} {horizon} {digests}"
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()

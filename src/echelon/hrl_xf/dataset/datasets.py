@@ -114,14 +114,14 @@ class MicroDataset(Rows[MicroSample]):
 
     @property
     def thread(self) -> Ints:
-        """Row of each decision's thread in the tables; decisions of one thread stand together.  # (N,)"""
+        """Row of each decision's thread in the tables; decisions of one thread are adjacent.  # (N,)"""
         return self.data.tables.store.take("decision.thread", self.rows)
 
     def batch(self, at: Ints) -> MicroBatch:
         tables = self.data.tables
         d = tables.decisions(self.rows[at])
         unique, first, thread = np.unique(d.thread, return_index=True, return_inverse=True)
-        order = np.argsort(first)  # as they come: logs may stand in the tables in another order
+        order = np.argsort(first)  # the tables may hold logs in another order
         goal = self.data.goal_of_day(d.day)
         wanted = goal.reshape(-1, 4, 4)[:, :, ::2].astype(np.float64)
         return MicroBatch(

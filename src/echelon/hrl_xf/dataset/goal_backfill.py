@@ -40,7 +40,7 @@ class GoalModel(Protocol):
 
 
 def check_goal_options(backfill: str, l2_model_path: str | Path | None, allowed: tuple[str, ...]) -> None:
-    """A model without use for it, or a use without a model, is a mistake that would cost a night."""
+    """Raise for a model that is not used, or a missing model that is needed."""
     if backfill not in allowed:
         raise ValueError(f"goals from {backfill!r} are unknown here; use one of {', '.join(allowed)}")
     if backfill == "l2" and l2_model_path is None:

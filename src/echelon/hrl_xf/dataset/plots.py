@@ -74,7 +74,7 @@ def _plots(macro: MacroDataset, c: DecisionColumns) -> list[tuple[str, str, Call
         "Days ahead of delivery": "Share of offers by days ahead of the day they were made on.",
         "Answers to an offer": "Shares by relative time, and above them how many decisions; openings are not in it.",
         "Quantity": "Pieces in offers sent, and in offers of partners that were accepted.",
-        "Price": "Where in the issue's range the price stands: 0 the lowest, 1 the highest.",
+        "Price": "The price within the issue's range: 0 the lowest, 1 the highest.",
         "Offers before a decision": "Length of the history, both sides' offers counted.",
         "Goals": "v2 labels: pieces by bucket of days ahead; median, middle half, and range without outliers.",
         "Residuals to the baseline": "What L3 learns: offers sent less L1's legal baseline, where there is one.",
@@ -173,7 +173,7 @@ def _goals(axes: Any, goals: NDArray[np.float32], mask: NDArray[np.bool_]) -> No
             patch.set_facecolor(COLOURS[i])
         axes.plot([], [], color=COLOURS[i], linewidth=8, label=side)
     axes.set_xticks(range(4), labels)
-    axes.set(xlabel="days ahead", ylabel="pieces a day")
+    axes.set(xlabel="days ahead", ylabel="pieces per day")
     if mask.any():
         axes.legend(frameon=False)
 

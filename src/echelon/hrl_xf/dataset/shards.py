@@ -89,7 +89,7 @@ def _widened(column: NDArray[Any], width: tuple[int, ...]) -> NDArray[Any]:
 
 
 def write_shard(path: Path, tables: Tables, metadata: Mapping[str, str]) -> int:
-    """Write a shard, whole or not at all; returns its size in bytes."""
+    """Write a shard atomically; returns its size in bytes."""
     data = save({name: np.ascontiguousarray(compact(column)) for name, column in tables.items()}, dict(metadata))
     write_atomic(path, data)
     return len(data)

@@ -44,7 +44,7 @@ class WorldSplit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         return sorted(name for name, where in self.configs.items() if where == split)
 
     def extended(self, configs: Iterable[str]) -> WorldSplit:
-        """The same split with new configurations assigned: each goes where most are wanting.
+        """The same split with new configurations assigned: each to the split furthest below its target.
 
         In the order of a hash of seed and name, so that nothing depends on the order in which files are found. Every
         split with a ratio gets at least one configuration as soon as there are enough for all of them.
@@ -79,11 +79,11 @@ def world_split(
     if split != there:
         folder.mkdir(parents=True, exist_ok=True)
         write_atomic(path, msgspec.json.format(msgspec.json.encode(split)) + b"\n")
-    wanting = [s for s in SPLITS if (s == "train" or getattr(split, f"{s}_ratio") > 0) and not split.of(s)]
-    if wanting:
+    missing = [s for s in SPLITS if (s == "train" or getattr(split, f"{s}_ratio") > 0) and not split.of(s)]
+    if missing:
         log.warning(
             "%d world configurations are too few for a split: %s is empty; collect more, or set its ratio to 0",
-            len(configs), " and ".join(wanting),
+            len(configs), " and ".join(missing),
         )  # fmt: skip
     return split
 
@@ -92,7 +92,7 @@ def _read(path: Path) -> WorldSplit:
     try:
         split = msgspec.json.decode(path.read_bytes(), type=WorldSplit)
     except msgspec.DecodeError as error:
-        raise ValueError(f"{path} is damaged ({error}); make it anew with --regen-split") from error
+        raise ValueError(f"{path} is damaged ({error}); make it again with --regen-split") from error
     if split.format_version != FORMAT_VERSION:
         raise ValueError(f"{path} has format_version {split.format_version}, this Echelon {FORMAT_VERSION}")
     return split
@@ -105,6 +105,6 @@ def _check_same(path: Path, there: WorldSplit, asked: WorldSplit) -> None:
     ]
     if changed:
         raise ValueError(
-            f"{path} was made otherwise: {', '.join(changed)}; give the same values, or --regen-split to divide anew "
+            f"{path} has other values: {', '.join(changed)}; give the same values, or --regen-split to divide again "
             "(models trained on the old split have then seen worlds of the new test set)"
         )

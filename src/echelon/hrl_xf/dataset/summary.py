@@ -122,7 +122,7 @@ def goal_table(macro: MacroDataset) -> tuple[NDArray[np.float32], Bools]:
 
 
 def summarise(macro: MacroDataset, micro: MicroDataset, columns: DecisionColumns, split: WorldSplit) -> dict[str, Any]:
-    """Everything worth a line, ready for JSON."""
+    """All figures of the summary, ready for JSON."""
     data = macro.data
     sent = columns.where(columns.sent)
     rejects, accepts = sent.where(sent.op == REJECT), sent.where(sent.op == ACCEPT)

@@ -23,7 +23,7 @@ REPRESENTABLE = HAS_BASELINE | ON_GRID | SAFE_DAY | SAFE_QUANTITY | SAFE_MONEY |
 """All bits of `decision.fits`: the offer (sent, or accepted) is the baseline plus a residual that L1 lets pass."""
 
 L1_ROWS = 4096
-"""Decisions that L1 looks at together: bounds memory; rows do not feel each other."""
+"""Decisions that L1 looks at together: bounds memory; rows do not affect each other."""
 
 
 @dataclass(frozen=True)
@@ -78,8 +78,8 @@ def put_threads(
 def _put_tokens(tables: Tables, ordered: Decided, n_threads: int) -> tuple[Ints, Ints, Ints]:
     """Tokens of threads; returns where each thread's begin, how many they are, and how many each decision had seen.
 
-    A decision stands between two possible tokens: the partner's offer it answers, and the offer it sends. The same
-    offer of the partner under two decisions in a row is one token: the partner did not speak in between.
+    A decision is between two possible tokens: the partner's offer it answers, and the offer it sends. The same
+    offer of the partner under two decisions in a row is one token: the partner made no offer in between.
     """
     n = len(ordered)
     thread = np.repeat(ordered.thread, 2)

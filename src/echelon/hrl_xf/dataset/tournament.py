@@ -1,4 +1,4 @@
-"""The chosen logs of a data folder: their shards as one store, their rows as what they stand for, and L3's goals.
+"""The chosen logs of a data folder: their shards as one store, their rows as typed tables, and L3's goals.
 
 Days come back as a `DayBatch` equal bit for bit to the one of the log, so features are computed here by the very
 function the agent uses in play.
@@ -100,7 +100,7 @@ class SampleTables:
         self._builder = StateBuilder(horizon)
 
     def days(self, rows: Ints, *, offers: bool = True) -> DayBatch:
-        """Days as they stood in their logs; without yesterday's offers if nobody asks for features."""
+        """Days as they stood in their logs; without yesterday's offers if no features are needed."""
         take, n, H = self.store.take, len(rows), self.horizon
         log = take("day.log", rows)
         columns: dict[str, Any] = {name: take(f"log.{name}", log).astype(np.float64) for name in _OF_LOG}
@@ -205,7 +205,7 @@ class Goals:
 
 @dataclass(frozen=True)
 class TournamentData:
-    """Logs, and where their rows lie. Data sets of one `TournamentData` share its tables."""
+    """Logs, and the positions of their rows. Data sets of one `TournamentData` share its tables."""
 
     folder: Path
     """of the shards"""
@@ -254,7 +254,7 @@ class TournamentData:
 
     @property
     def fingerprint(self) -> str:
-        """Names the data for whoever trains on them."""
+        """Identifies the data for a training."""
         return fingerprint(self.records, self.horizon)
 
     def rows(self, table: str) -> Ints:
@@ -304,7 +304,7 @@ def open_tournament(
     cache = LogCache(folder, None if cache_dir is None else Path(cache_dir), horizon)
     files = find_logs(folder)
     if not files:
-        raise ValueError(f"{folder} holds no tracker log (agent_*.json or agent_*.json.gz), nor do its folders")
+        raise ValueError(f"{folder} contains no tracker log (agent_*.json or agent_*.json.gz), nor do its folders")
     records = cache.identify(files)
     _report(folder, [record for record in records.values() if record.error], strict)
     agents = match_agents(agent_name, (record.agent_type for record in records.values() if record.agent_type))

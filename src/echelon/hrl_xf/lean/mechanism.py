@@ -1,4 +1,4 @@
-"""A bilateral alternating-offers negotiation without the bookkeeping nobody reads.
+"""A bilateral alternating-offers negotiation without bookkeeping that is never read.
 
 `LeanMechanism` is negmas' SAOMechanism with a second, short way through a round. The short way is taken when both
 sides are `LeanNegotiator`s, i.e. when neither agent listens to the round callbacks; else the stock code runs.
@@ -150,7 +150,7 @@ class LeanMechanism(ClocklessMechanism):
         if not self._short or action is not None:
             return super().step(action)
         state = self._current_state
-        random.random()  # the stock step draws for its chance to end by itself, which is 0 here
+        random.random()  # the stock step draws for its probability to end, which is 0 here
         if state.step >= self._internal_nmi.n_steps:
             state.running, state.broken, state.timedout = False, False, True
             self.on_negotiation_end()
@@ -239,7 +239,7 @@ class LeanMechanism(ClocklessMechanism):
         raise TypeError("on_leave() got multiple values for argument 'negotiator_id'")
 
     def _wait(self, index: int, state: SAOState) -> None:
-        """Stop the round here; the next step goes on with this negotiator."""
+        """Stop the round here; the next step continues with this negotiator."""
         self._last_checked_negotiator = 1 - index
         offered = {self._negotiator_index[id] for id, _ in state.new_offers}
         self._frozen_neg_list = [i for i in (index, 1 - index) if i not in offered]

@@ -4,7 +4,7 @@
 and draw the same random numbers, so contracts and scores are those of the stock world, several times faster.
 
 Left out: the flat record of each negotiation, daily tables, edges, log lines, every file and folder, and all
-wall-clock limits (nothing stops a slow agent: whoever plays the world must watch over its time).
+wall-clock limits (nothing stops a slow agent: the caller must limit its time).
 
 Made reproducible where the stock world is not: entities and unsigned contracts keep their order of arrival (stock: sets
 ordered by memory address and by random id), ids of negotiations and contracts are numbers, and the clock stands still

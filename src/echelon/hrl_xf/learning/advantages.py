@@ -31,7 +31,7 @@ from echelon.runtime.arrays import Bools, Floats, Ints
 
 @dataclass(frozen=True)
 class Outcomes:
-    """What became of N decisions, in initial balances."""
+    """The outcomes of N decisions, in initial balances."""
 
     day: Floats  # (N,) TD(λ) advantage of the day
     deal: Floats  # (N,) what the thread's same-day deal added to the day's profit; 0 where there is none

@@ -1,4 +1,4 @@
-"""How good the critic is on worlds it has not seen, beside predictors that know less.
+"""The critic on worlds it has not seen, compared with predictors that know less.
 
 Most of the variance of returns is between seats and between the beginning and the end of a game: a table of the mean
 return by level and days left explains that too. What the critic explains beyond it is what it has learnt of the day.
@@ -30,16 +30,14 @@ def evaluate_critic(data: TournamentData, split: WorldSplit, options: EvaluateOp
     days = macro_of(data)
     train, chosen = days.part(split, "train"), days.part(split, options.split)
     if not len(chosen) or not len(train):
-        raise ValueError(
-            f"the {options.split} or the train split holds no days of these data; train with ratios above 0"
-        )
+        raise ValueError(f"the {options.split} or the train split has no days of these data; train with ratios above 0")
     returns, values = returns_to_go(data), values_of(data, critic)
     known, target = returns[train.rows], returns[chosen.rows]
     here = _facts(chosen)
     predicted = {
         "network": values[chosen.rows],
         "mean by level and days left": _table(known, _cells(train), _cells(chosen)),
-        "profit a day so far goes on": _going_on(here),
+        "profit per day so far continues": _going_on(here),
         "training mean": np.full(len(target), known.mean()),
     }
     figures: Figures = {"days": {"n": len(target), "mean_return": float(target.mean()), "std": float(target.std())}}

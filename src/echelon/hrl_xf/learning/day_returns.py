@@ -20,7 +20,7 @@ LEVELS = ("first level", "middle levels", "last level")
 
 
 def levels_of(data: TournamentData, days: Ints) -> Ints:
-    """Where in the chain the factory of each day stands: an index into `LEVELS`.  # (N,)"""
+    """The level of the factory of each day: an index into `LEVELS`.  # (N,)"""
     take = data.tables.store.take
     log = take("day.log", days)
     first = take("log.my_input_product", log) == 0

@@ -1,7 +1,7 @@
-"""A trained layer on worlds it has not seen, beside predictors that learn nothing or less.
+"""A trained layer on worlds it has not seen, compared with predictors that learn nothing or less.
 
-A figure alone says little: 98.9 % accuracy once came of a label in the input. So every layer stands beside controls,
-and L3 beside a network that sees the last offer only: what does not beat that has learnt nothing of a negotiation.
+A figure alone says little: a label that leaks into the input gives a high accuracy. So every layer is compared with
+controls, and L3 with a network that sees the last offer only: it must beat that to have learnt about negotiations.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def part(rows: Rows[Any], split: WorldSplit, which: str) -> Any:
     """The rows of one split; an empty one is an error."""
     found = rows.part(split, cast(Split, which))
     if not len(found):
-        raise ValueError(f"the {which} split holds no rows of these data; train with a ratio for it above 0")
+        raise ValueError(f"the {which} split has no rows of these data; train with a ratio for it above 0")
     return found
 
 
@@ -98,7 +98,7 @@ def _predicted(rows: MacroDataset, maker: Any) -> Floats:
 
 
 def evaluate_l3(data: TournamentData, split: WorldSplit, options: EvaluateOptions) -> Figures:
-    """Answers and offers: the network beside the most frequent answer, two blinded networks, L1 and the heuristic."""
+    """Answers and offers: the network, the most frequent answer, two networks that see less, L1 and the heuristic."""
     path = options.model_path or options.output_dir / "l3_bc"
     layer = load_l3(path, options.device)
     epochs = options.control_epochs or int(_note(path).get("epochs", 10))
@@ -111,9 +111,9 @@ def evaluate_l3(data: TournamentData, split: WorldSplit, options: EvaluateOption
     figures["network"] = network_figures(layer, source) | {"configurations": _each(layer, apart)}
     views: dict[str, View] = {"control: last token only": "last_token", "control: no history": "context"}
     val = micro.part(split, "val")
-    judge = L3Source(val, layer.mode) if len(val) else None
+    validation = L3Source(val, layer.mode) if len(val) else None
     for name, view in views.items():
-        control = _control(layer, view, (training, judge), epochs, options.seed)
+        control = _control(layer, view, (training, validation), epochs, options.seed)
         figures[name] = network_figures(control, source) | {"configurations": _each(control, apart)}
     figures["control: most frequent answer"] = frequent_figures(training, source)
     figures["L1"] = rule_figures(source, chosen, "l1")
@@ -122,7 +122,7 @@ def evaluate_l3(data: TournamentData, split: WorldSplit, options: EvaluateOption
 
 
 def by_configuration(rows: MicroDataset, mode: Mode) -> dict[str, L3Source]:
-    """The decisions of each world configuration: a mean over few of them may be the doing of one."""
+    """The decisions of each world configuration: a mean over few of them may depend on one."""
     names = np.array([record.config_id for record in rows.data.records])[rows.log]
     return {str(name): L3Source(rows.pick(np.flatnonzero(names == name)), mode) for name in np.unique(names)}
 
@@ -217,7 +217,7 @@ def rule_figures(source: L3Source, rows: MicroDataset, rule: str) -> Figures:
 
 
 def evaluate_l4(data: TournamentData, split: WorldSplit, options: EvaluateOptions) -> Figures:
-    """Cross-entropy and rank correlation with the teacher; uniform α and the teacher itself beside it."""
+    """Cross-entropy and rank correlation with the teacher; also of uniform α and of the teacher itself."""
     layer = load_l4(options.model_path or options.output_dir / "l4_distill", options.device)
     data = with_goals(data, "l2", options.output_dir / "l2_bc.safetensors", device=options.device)
     source = L4Source(part(l4_of(data), split, options.split))
@@ -253,7 +253,7 @@ def _add_set_figures(sums: list[float], found: Floats, alpha: Floats, mask: Bool
 
 
 def evaluate_disagreement(data: TournamentData, split: WorldSplit, options: EvaluateOptions) -> Figures:
-    """The clone beside its expert, in the expert's seat (see `disagreement`)."""
+    """The clone compared with its expert, in the expert's seat (see `disagreement`)."""
     l3 = load_l3(options.model_path or options.output_dir / "l3_bc")
     data = with_goals(data, "l2", options.output_dir / "l2_bc.safetensors", device=options.device)
     path = layer_path(options.output_dir / "l4_distill")

@@ -75,7 +75,7 @@ def answer_figures(chosen: Ints, label: Ints) -> Figures:
 
 
 def calibration(probability: Floats, happened: Bools, bins: int = CALIBRATION_BINS) -> Figures:
-    """How often what was given a probability happens: one line a bin, and the mean gap (ECE)."""
+    """How often predicted events happen, by predicted probability: one line per bin, and the mean gap (ECE)."""
     place = np.minimum((probability * bins).astype(np.int64), bins - 1)
     table, gap = [], 0.0
     for b in range(bins):

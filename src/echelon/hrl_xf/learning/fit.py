@@ -1,11 +1,11 @@
-"""A fit that can be stopped at any moment and goes on as if it had not been: the loop behind every phase of training.
+"""A fit that can be stopped at any moment and resumes bit for bit: the loop of every phase of training.
 
     for report in fit(task, settings, folder, resume=True): ...      # one report an epoch
 
 The order of batches and the learning rate are functions of seed, epoch and step; what else there is (weights,
 optimiser, place in the epoch, sums so far, history, the best so far) is in the checkpoint. Checkpoints are written at
-the end of epochs (`l2_bc_epoch3`) and, for long epochs, every so many seconds in between; when they are written has no
-effect on the numbers.
+the end of epochs (`l2_bc_epoch3`) and, for long epochs, every `checkpoint_seconds` in between; when they are written
+has no effect on the numbers.
 
 With `average`, the weights that count (validated, saved, returned) are a running mean of those that are trained; a
 checkpoint holds both.
@@ -43,7 +43,7 @@ log = logging.getLogger(__name__)
 
 @dataclass
 class _Progress:
-    """Where a fit stands."""
+    """The progress of a fit."""
 
     epoch: int = 1
     """the epoch in work"""
@@ -126,13 +126,13 @@ class _Fit:
         """Go on from a checkpoint; `CheckpointError` says why it cannot be."""
         saved = load_checkpoint(path)
         if not isinstance(saved.config, dict) or "phase" not in saved.config:
-            raise CheckpointError(f"{path} is no checkpoint of a layer's training")
+            raise CheckpointError(f"{path} is not a checkpoint of a layer's training")
         differences = diff_options(saved.config, self.config())
         if differences:
             lines = "\n".join(f"  {line}" for line in differences)
             raise CheckpointError(
                 f"{path} belongs to another training:\n{lines}\n"
-                "give what it was begun with, or begin anew (--no-resume)"
+                "give the same as at its start, or start again (--no-resume)"
             )
         try:
             fit_weights(self.task.layer, saved.tensors["weights"], path)
@@ -277,8 +277,8 @@ def fit(
 ) -> Iterator[EpochReport]:
     """Fit a task, epoch by epoch; afterwards the layer has the best weights (by validation, if there is any).
 
-    `resume=True` goes on from the newest checkpoint in `folder`, a path from that one; otherwise the task's checkpoints
-    are removed and it begins anew. `stop()` is asked before each batch: True saves and ends.
+    `resume=True` resumes from the newest checkpoint in `folder`, a path from that one; otherwise the task's checkpoints
+    are removed and it starts again. `stop()` is asked before each batch: True saves and ends.
     """
     if not len(task.train):
         raise ValueError(f"{task.name}: there is nothing to train on; the training split is empty")
@@ -289,7 +289,7 @@ def fit(
         path = this.find() if resume is True else checkpoint_path(folder, resume)
         if path is not None:
             this.restore(path)
-            log.info("%s goes on at epoch %d, batch %d", task.name, this.progress.epoch, this.progress.batch)
+            log.info("%s resumes at epoch %d, batch %d", task.name, this.progress.epoch, this.progress.batch)
     yield from this.run(stop)
     if not stop():
         this.take_best()
@@ -309,4 +309,4 @@ def checkpoint_path(folder: Path, named: Path) -> Path:
     for path in (named, named.with_name(name), folder / stem / name):
         if (path / "state.json").is_file():
             return path
-    raise FileNotFoundError(f"there is no checkpoint {named}; looked for {folder / stem / name} too")
+    raise FileNotFoundError(f"checkpoint {named} does not exist; looked for {folder / stem / name} too")

@@ -61,7 +61,7 @@ def _inner(policy: Product, name: str, stored: dict[str, Tensor]) -> MaskedCateg
 def l3_loss(layer: Layer, b: L3Batch) -> tuple[Tensor, Sums]:
     """CE(op) + [REJECT](CE days + CE Δq + CE Δp), weighted where the batch has weights.
 
-    An answer that L1 forbids is no target, and neither is an offer L3 cannot name.
+    An answer that L1 forbids is not a target, nor is an offer that L3's heads cannot express.
     """
     assert isinstance(layer, TemporalDecisionTransformer)
     r = b.rows
@@ -109,7 +109,7 @@ def weight_distribution(source: L3Source) -> dict[str, float]:
 
 
 def l4_loss(layer: Layer, b: L4Rows) -> tuple[Tensor, Sums]:
-    """Cross-entropy with the teacher; `excess` is what it lies above the teacher's own entropy."""
+    """Cross-entropy with the teacher; `excess` is the part above the teacher's own entropy."""
     assert isinstance(layer, GlobalCoordinator)
     logits = layer.logits(b.thread_feat, b.global_feat, b.days, b.role, b.mask)
     each = distill_loss(logits, b.alpha, b.mask)

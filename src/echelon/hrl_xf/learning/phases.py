@@ -79,9 +79,9 @@ class TrainConfig:
     device: str = TrainOptions.device
     seed: int = TrainOptions.seed
     resume: bool = False
-    """go on from the newest checkpoints in `output_dir`"""
+    """resume from the newest checkpoints in `output_dir`"""
     l2_resume_path: str | Path | None = None
-    """go on from this checkpoint; l3_… and l4_… alike"""
+    """resume from this checkpoint; the same for l3_… and l4_…"""
     l3_bc_resume_path: str | Path | None = None
     critic_resume_path: str | Path | None = None
     l3_awr_resume_path: str | Path | None = None
@@ -89,7 +89,7 @@ class TrainConfig:
     init_from: str | Path | None = None
     """where the layers' first weights come from, if not from a seed: part of what a checkpoint must agree with"""
     check_goals: bool = False
-    """refuse to go on with L3 or L4 when the goals they see have changed since"""
+    """refuse to resume L3 or L4 when the goals they see have changed since"""
 
     @property
     def checkpoints(self) -> Path:
@@ -222,7 +222,7 @@ def l3_awr_epochs(
     stop: Stop = _never,
     critic: DayCritic | None = None,
 ) -> Iterator[EpochReport]:
-    """L3 by advantage-weighted regression, from where `layer` stands (behaviour cloning). Its files are its own.
+    """L3 by advantage-weighted regression, from the weights of `layer` (behaviour cloning). Its files are its own.
 
     Without a `critic`, the one in `output_dir` is used.
     """
@@ -295,7 +295,7 @@ def train_l3_awr(
     val: MicroDataset | None = None,
     critic: DayCritic | None = None,
 ) -> list[EpochReport]:
-    """Train L3 by advantage-weighted regression from where it stands; each epoch is shown.
+    """Train L3 by advantage-weighted regression from its current weights; each epoch is logged.
 
     Without a `critic`, the one in `output_dir` is used; where there is none, one is trained on the days of `data`.
     """

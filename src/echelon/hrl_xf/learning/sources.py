@@ -128,7 +128,7 @@ class L3Source:
         edges = np.flatnonzero(np.diff(data.thread)) + 1 if len(data) else np.zeros(0, np.int64)
         self._first = np.concatenate([[0], edges, [len(data)]]) if len(data) else np.zeros(1, np.int64)
         self.weight: Tensor | None = None
-        """one number a decision, for AWR"""
+        """one number per decision, for AWR"""
         self._rows: L3Rows | None = None
         if 0 < len(data) <= IN_MEMORY:
             self._hold()
@@ -185,7 +185,7 @@ class L3Source:
         return self._alpha[self._data.rows[at]]
 
     def load(self, at: Ints) -> L3Batch:
-        """Decisions by their numbers; those of a thread stand together."""
+        """Decisions by their numbers; those of a thread are adjacent."""
         rows = torch.as_tensor(at)
         weight = None if self.weight is None else self.weight[rows]
         if self._rows is None:

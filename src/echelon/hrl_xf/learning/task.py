@@ -43,7 +43,7 @@ class Task:
     fingerprint: str
     """of the data, so that a checkpoint is not continued on others"""
     describe: Mapping[str, Any] = field(default_factory=dict)
-    """what else must be the same to go on: options of the loss"""
+    """what else must be the same to resume: options of the loss"""
 
 
 @dataclass(frozen=True)

@@ -43,7 +43,7 @@ class CollectOptions:
     n_competitors_per_world: int | None = None
     """competitors in one world; if not given all of them, or four with --field league and champions"""
     max_worlds_per_config: int | None = None
-    """limit of worlds for each configuration; each rotation of seats needs one world a competitor"""
+    """limit of worlds for each configuration; each rotation of seats needs one world per competitor"""
     target_worlds: int | None = None
     """about how many worlds in all; needs --n-competitors-per-world"""
     round_robin: bool = True
@@ -59,7 +59,7 @@ class CollectOptions:
     negotiations_csv: Flag = False
     """also write negotiations.csv at the end, from the logs: a line for each negotiation of the tracked agents"""
     resumable: Flag = False
-    """go on in --output-dir: play exactly the worlds that are missing there"""
+    """resume in --output-dir: play exactly the missing worlds"""
     output_dir: Path | None = None
     """where results go; default tournament_history/hrl_data_<timestamp>_std"""
     parallelism: str = dataclasses.field(default_factory=default_parallelism)
@@ -70,11 +70,11 @@ class CollectOptions:
     auto_collect: bool = True
     """register the run in tournament_history/index.json (see `echelon hrl runs`)"""
     quiet: Annotated[Flag, tyro.conf.arg(aliases=["-q"])] = False
-    """say nothing but errors"""
+    """log errors only"""
     seed: int = 0
     """the same seed and options give the same logs, with any number of workers"""
     world_timeout: float = 1800.0
-    """seconds after which a world is given up and recorded under failed/"""
+    """seconds after which a world is stopped and recorded under failed/"""
     compress: Flag = False
     """write logs as .json.gz: a tenth of the size, a little slower"""
     fail_fast: Flag = False
@@ -121,7 +121,7 @@ class RunsOptions:
 class ReplayOptions:
     """Play one world of a collection or of an arena again, in the foreground, and show what happens.
 
-    The world is made anew from the folder's options and seed; nothing in the folder is changed.
+    The world is made again from the folder's options and seed; nothing in the folder is changed.
     """
 
     run: tyro.conf.Positional[Path]

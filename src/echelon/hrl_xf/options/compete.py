@@ -17,7 +17,7 @@ Seats = Literal["one", "each-level"]
 
 @dataclass(frozen=True)
 class CompeteOptions:
-    """How an agent stands against others: every one plays the same worlds in the same seats, with intervals.
+    """Compare agents: every competitor plays the same worlds in the same seats; differences come with intervals.
 
     `echelon hrl compete --agent LitaAgentHRL --against top-2026:3,AS0,PenguinAgent --worlds 40`
 
@@ -25,18 +25,17 @@ class CompeteOptions:
     shielded(AGENT), and ARGUMENTS is a training run's folder or key=value,key=value… for the constructor:
     LitaAgentHRL:runs/first, L1=LitaAgentHRL:l2=heuristic,l3=l1,l4=heuristic, shielded(PenguinAgent).
 
-    The same command on the same --output-dir goes on where it stopped. More --worlds and further agents may be added
-    to it: what was played stays, unless the code or the weights of an agent have changed; then its worlds are played
-    again.
+    The same command on the same --output-dir resumes. More --worlds and further agents may be added: results are
+    kept, unless the code or the weights of an agent have changed; then its worlds are played again.
     """
 
     agent: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
-    """an agent to judge; repeat the option for several. LitaAgentHRL if not given"""
+    """an agent to evaluate; repeat the option for several. LitaAgentHRL if not given"""
     against: str | None = None
     """rivals, separated by commas: names and groups (top-2026, top-2025, top-2024, finalists, baselines; top-2025:3
-    is the best three). SBD,Rohn,TakaLinkAgent,AS0,PenguinAgent if not given; and nobody else with --ablations"""
+    is the best three). SBD,Rohn,TakaLinkAgent,AS0,PenguinAgent if not given; none with --ablations"""
     ablations: Flag = False
-    """judge LitaAgentHRL (that of --agent, or the bundled one) layer by layer: L1, rules, L1+L2, L1+L2+L3, all,
+    """evaluate LitaAgentHRL (that of --agent, or the bundled one) layer by layer: L1, rules, L1+L2, L1+L2+L3, all,
     scheme F; and PenguinAgent with and without L1's shield. Other --agent and --against come on top"""
     direct_l3: Path | None = None
     """weights of an L3 of scheme F (train --l3-mode direct) for --ablations; scheme F is left out if not given"""
@@ -59,9 +58,9 @@ class CompeteOptions:
     arena_runs/official with --official"""
     keep_logs: int = 3
     """configurations, from the first on, of which every competitor's log is kept, and for LitaAgentHRL what its layers
-    thought: the negotiations that `echelon report` shows. Worlds that were played before get no logs later"""
+    computed: the negotiations that `echelon report` shows. Worlds that were already played get no logs"""
     keep_old: Flag = False
-    """show the results there are, those of code that has changed since too, and play nothing"""
+    """show the existing results, also those of code that has changed since, and play nothing"""
     parallelism: str = dataclasses.field(default_factory=default_parallelism)
     """serial | loky[:workers or :fraction] | parallel[:workers] | dask[:scheduler address]; if not given, what the
     environment variable SCML_PARALLELISM says, else loky"""
@@ -74,7 +73,7 @@ class CompeteOptions:
     fail_fast: Flag = False
     """stop at the first world that fails"""
     quiet: Annotated[Flag, tyro.conf.arg(aliases=["-q"])] = False
-    """say nothing but errors"""
+    """log errors only"""
 
     def __post_init__(self) -> None:
         for name in ("worlds", "resamples"):

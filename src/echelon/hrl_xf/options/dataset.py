@@ -13,7 +13,7 @@ from echelon.runtime.flags import Flag
 
 @dataclass(frozen=True)
 class DatasetOptions:
-    """Turn recorded tournaments into training data: parsed once, opened in a moment ever after.
+    """Turn recorded tournaments into training data: parsed once, opened quickly afterwards.
 
     `echelon hrl dataset --data-dir tournament_history/hrl_data_…_std --agent-name PenguinAgent`
 
@@ -23,22 +23,21 @@ class DatasetOptions:
     data_dir: Path
     """a collection's folder, or a parent of several"""
     agent_name: str = "PenguinAgent"
-    """whose decisions to learn: a class name, or the beginning of one if only one begins so; several with commas, or
-    all"""
+    """whose decisions to learn: a class name, or its unique beginning; several separated by commas, or all"""
     output_dir: Path | None = None
     """where split, summary and plots go; default hrl_dataset in --data-dir"""
     cache_dir: Path | None = None
     """where parsed logs are kept; default .hrl_cache in --data-dir"""
     num_workers: int | None = None
-    """processes that parse logs; one a core if not given"""
+    """processes that parse logs; one per core if not given"""
     val_ratio: float = 0.1
     """share of world configurations to validate on"""
     test_ratio: float = 0.05
     """share of world configurations to test on"""
     split_seed: int = 0
-    """another seed divides the configurations otherwise"""
+    """another seed divides the configurations differently"""
     regen_split: Flag = False
-    """divide anew where world_split.json was made with other ratios or another seed"""
+    """divide again where world_split.json was made with other ratios or another seed"""
     strict: Flag = False
     """stop at the first log that cannot be used; otherwise it is named, counted and left out (exit code 3)"""
     horizon: int = 40
@@ -46,7 +45,7 @@ class DatasetOptions:
     no_progress_bar: Flag = False
     """show no progress"""
     quiet: Annotated[Flag, tyro.conf.arg(aliases=["-q"])] = False
-    """say nothing but errors"""
+    """log errors only"""
 
     def __post_init__(self) -> None:
         if self.num_workers is not None and self.num_workers < 1:

@@ -1,4 +1,4 @@
-"""Options of the training history that this design does not need: accepted, so that its commands run as they stand."""
+"""Options of the training history that this design does not need: accepted, so that its commands run unchanged."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ WHY: Final = {
     "tensorize_workers": "the processes of --num-workers write arrays when they parse",
     "dataloader_workers": "a batch is a gather from arrays in memory, so no process loads ahead",
     "dataloader_pin_memory": "a batch goes to the device in one step",
-    "dataloader_persistent_workers": "there are no loading processes to keep",
-    "dataloader_prefetch_factor": "there are no loading processes that could prefetch",
+    "dataloader_persistent_workers": "no loading processes are used",
+    "dataloader_prefetch_factor": "no loading processes are used that could prefetch",
     "backfill_world_chunk": "L2 predicts goals from memory-mapped arrays, in batches of --l2-backfill-batch-size",
 }
-"""Why an option has no effect: its `--help`, and what is said when it is given."""
+"""Why an option has no effect: its `--help`, and the message when it is given."""
 
 _Flag = tyro.conf.FlagCreatePairsOff[bool]
 

@@ -24,7 +24,7 @@ class OnlineOptions:
     `echelon hrl online --init training_runs/first --output-dir training_runs/online --rounds 100`
 
     Each round plays whole worlds with draws from the layers and then updates them. The same command on the same
-    directory resumes after the last finished round. What wins on the validation worlds stands in the directory as
+    directory resumes after the last finished round. What wins on the validation worlds is in the directory as
     l2_ppo, l3_ppo, l4_ppo: `echelon hrl compete --agent LitaAgentHRL:training_runs/online` plays with it.
     """
 
@@ -119,7 +119,7 @@ class OnlineOptions:
             if not getattr(self, name) > 0:
                 raise ValueError(f"--{name.replace('_', '-')} {getattr(self, name)} must be positive")
         if not 0 <= self.past <= 1 or not 0 <= self.gae_lambda <= 1:
-            raise ValueError(f"--past {self.past} and --gae-lambda {self.gae_lambda} must lie in 0..1")
+            raise ValueError(f"--past {self.past} and --gae-lambda {self.gae_lambda} must be in 0..1")
         if self.past_every < 1 or self.keep_checkpoints < 1:
             raise ValueError("--past-every and --keep-checkpoints must be at least 1")
         if self.steps is not None and self.steps < 5:

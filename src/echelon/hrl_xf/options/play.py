@@ -24,12 +24,12 @@ class PlayOptions:
     days: int = 20
     """days in the world"""
     seed: int = 0
-    """the same seed and options tell the same story"""
+    """the same seed and options give the same output"""
     levels: int = 3
     """levels of the supply chain, 2 to 4"""
     agent_level: Place | None = None
-    """where the agent's factory stands: the first level is given its material, the last one's products are ordered; in
-    the middle if not given, or last where there is no middle"""
+    """the level of the agent's factory: the first level gets its material, the last one its orders, by exogenous
+    contracts; in the middle if not given, or last if there is no middle"""
     factories: int = 4
     """factories on each level"""
     against: str = "PenguinAgent,AS0,CautiousStdAgent,RandomStdAgent"
@@ -47,7 +47,7 @@ class PlayOptions:
 
     def __post_init__(self) -> None:
         if not 2 <= self.levels <= 4:
-            raise ValueError(f"--levels {self.levels} must be between 2 and 4: the league has no other worlds")
+            raise ValueError(f"--levels {self.levels} must be between 2 and 4, as in the league")
         if self.levels == 2 and self.agent_level == "middle":
             raise ValueError("a chain of --levels 2 has no middle; use --agent-level first or last")
         if self.days <= self.levels:
@@ -55,6 +55,6 @@ class PlayOptions:
                 f"--days {self.days} is too short for {self.levels} levels; use at least {self.levels + 1}"
             )
         if self.factories < 2:
-            raise ValueError(f"--factories {self.factories} must be at least 2: one has no competitor")
+            raise ValueError(f"--factories {self.factories} must be at least 2, so that there is a competitor")
         if self.seed < 0:
             raise ValueError(f"--seed {self.seed} must not be negative")

@@ -24,13 +24,13 @@ GoalSource = Literal["none", "v2", "l2"]
 
 @dataclass(frozen=True)
 class TrainOptions:
-    """Train L2, L3 and L4 offline on recorded experts. Stopped at any moment, the same command goes on.
+    """Train L2, L3 and L4 offline on recorded experts. Stopped at any moment, the same command resumes.
 
     `echelon hrl train --data-dir tournament_history/hrl_data_…_std --output-dir training_runs/first`
 
     Phases run in order; L3 and L4 see the goals that the trained L2 predicts. `--l3-awr` adds advantage-weighted
     regression after cloning, and before it a critic of days if there is none. Epochs and learning rates may be changed
-    between runs: training then goes on with them.
+    between runs: a resumed training uses the new ones.
     """
 
     data_dir: Path
@@ -40,26 +40,25 @@ class TrainOptions:
     phases: str = "l2,l3,l4"
     """which layers to train, in this order; `critic` before them trains the critic of days (on all agents' logs)"""
     l3_awr: Flag = False
-    """after cloning, go on with advantage-weighted regression; the cloned weights stay"""
+    """after cloning, continue with advantage-weighted regression; the cloned weights are kept"""
     awr_agents: str | None = None
     """whose decisions AWR weighs: names with commas, or all; those that were cloned (--agent-name) if not given"""
     agent_name: str = "PenguinAgent"
-    """whose decisions to learn: a class name, or the beginning of one if only one begins so; several with commas, or
-    all"""
+    """whose decisions to learn: a class name, or its unique beginning; several separated by commas, or all"""
     val_ratio: float = 0.1
     """share of world configurations to validate on"""
     test_ratio: float = 0.05
     """share of world configurations to test on, once at the end"""
     split_seed: int = 0
-    """another seed divides the configurations otherwise"""
+    """another seed divides the configurations differently"""
     regen_split: Flag = False
-    """divide anew where world_split.json was made with other ratios or another seed"""
+    """divide again where world_split.json was made with other ratios or another seed"""
     l3_goal_backfill: GoalSource = "l2"
     """what L3 sees as goal: L2's predictions; v2 (labels that know the day) and none are for comparison"""
     l4_goal_source: Literal["v2", "l2"] = "l2"
     """what L4 sees as goal"""
     init_from: Path | None = None
-    """a training's folder: the phases start from its weights instead of new ones, for going on with other data"""
+    """a training's folder: the phases start from its weights instead of new ones, to continue with other data"""
     l2_model_path: Path | None = None
     """an L2 trained elsewhere, where l2 is not among the phases"""
     l2_epochs: int = 40
@@ -94,7 +93,7 @@ class TrainOptions:
     """L2, L3 and critic: the weights that are validated and saved are a running mean, each step keeps this share of it;
     0: the last weights as they are"""
     l2_q_transform: Literal["none", "log1p", "sqrt"] = "none"
-    """how quantities are compared: as they are, or tamed, since a few are very large (log1p errs less relative to
+    """how quantities are compared: as they are, or compressed, since a few are very large (log1p errs less relative to
     small quantities, more in pieces)"""
     l2_q_weight: float = 1.0
     """weight of quantities against prices"""
@@ -113,34 +112,34 @@ class TrainOptions:
     l2_backfill_batch_size: int = 4096
     """days at once when L2 predicts goals"""
     device: str = "cpu"
-    """where to train: cpu, cuda, cuda:1, mps …; layers this small are made for cpu"""
+    """where to train: cpu, cuda, cuda:1, mps …; layers of this size run best on cpu"""
     save_every: int = 1
     """epochs between checkpoints that are kept; the best and the last are kept anyway"""
     checkpoint_seconds: float = 60.0
-    """a long epoch is saved in between this often; what is lost when the machine dies"""
+    """a long epoch is saved in between this often; the most that is lost when the machine dies"""
     log_every: Annotated[int, tyro.conf.arg(aliases=["--batch-log-every"])] = 0
-    """batches between lines within an epoch; 0: one line an epoch"""
+    """batches between lines within an epoch; 0: one line per epoch"""
     early_stop: int = 0
     """epochs without better validation after which a phase ends; 0: never"""
     num_workers: int | None = None
-    """processes that parse logs; one a core if not given"""
+    """processes that parse logs; one per core if not given"""
     threads: int = 1
-    """cores that torch uses: for networks this small, more help little, and on a busy machine they harm. Another
-    number may change the last bits of the weights"""
+    """cores that torch uses: for networks of this size more help little, and on a busy machine they slow it down.
+    Another number may change the last bits of the weights"""
     cache_dir: Path | None = None
     """where parsed logs are kept; default .hrl_cache in --data-dir"""
     horizon: int = 40
     """days ahead that the features look"""
     stats_only: Flag = False
-    """say what the data hold and how they are divided, and train nothing"""
+    """show what the data contain and how they are divided, and train nothing"""
     no_resume: Flag = False
-    """begin the phases anew; their checkpoints in --output-dir are removed"""
+    """start the phases again; their checkpoints in --output-dir are removed"""
     no_progress_bar: Flag = False
     """show no progress while logs are parsed"""
     seed: int = 0
     """of initial weights and the order of batches"""
     quiet: Annotated[Flag, tyro.conf.arg(aliases=["-q"])] = False
-    """say nothing but errors"""
+    """log errors only"""
     history: HistoryOptions = dataclasses.field(default_factory=HistoryOptions)
 
     def __post_init__(self) -> None:
@@ -180,7 +179,7 @@ class TrainOptions:
 
 @dataclass(frozen=True)
 class EvaluateOptions:
-    """How good a trained layer is, in natural units and beside controls that learn nothing or less.
+    """Measure a trained layer in natural units and compare it with controls that learn nothing or less.
 
     `echelon hrl evaluate --layer l2 --split val --data-dir … --output-dir training_runs/first`
     """
@@ -190,7 +189,7 @@ class EvaluateOptions:
     output_dir: Path = Path("training_runs/hrl_xf")
     """the run: weights and world_split.json; figures go to evaluation_<layer>_<split>.json there"""
     layer: Literal["l2", "l3", "l4", "critic"] = "l2"
-    """which layer; the critic is judged on the days of all agents of the logs"""
+    """which layer; the critic is measured on the days of all agents of the logs"""
     disagreement: Flag = False
     """instead: put all layers into the expert's own seat and compare their answers, decision by decision: what L1
     forbids, what differs and how, what the reservation changes; figures go to disagreement_<split>.json"""
@@ -205,7 +204,7 @@ class EvaluateOptions:
     cache_dir: Path | None = None
     """where parsed logs are kept; default .hrl_cache in --data-dir"""
     num_workers: int | None = None
-    """processes that parse logs; one a core if not given"""
+    """processes that parse logs; one per core if not given"""
     horizon: int = 40
     """days ahead that the features look"""
     device: str = "cpu"
@@ -213,4 +212,4 @@ class EvaluateOptions:
     seed: int = 0
     """of the controls"""
     quiet: Annotated[Flag, tyro.conf.arg(aliases=["-q"])] = False
-    """say nothing but errors"""
+    """log errors only"""

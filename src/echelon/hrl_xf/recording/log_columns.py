@@ -222,7 +222,7 @@ class _Reader:
         if issues is None or d.issues != issues:
             raise LogError(f"its issues {d.issues} are not the day's")
         if d.deals_before != self.n_deals:
-            raise LogError(f"deals_before is {d.deals_before}, but {self.n_deals} deals stand before it")
+            raise LogError(f"deals_before is {d.deals_before}, but {self.n_deals} deals come before it")
         if d.call < self.call:
             raise LogError(f"call {d.call} comes after call {self.call}")
         last_round, rounds = self.rounds_of[thread]

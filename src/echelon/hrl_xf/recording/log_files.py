@@ -1,7 +1,7 @@
 """Finding tracker logs, knowing whose they are, and reading them.
 
 A log is any `agent_*.json` or `agent_*.json.gz` below a folder: `tracker_logs/` of one collection or of several under
-one parent, or the folder itself. Whose it is stands in its first bytes, so that choosing one agent's logs out of many
+one parent, or the folder itself. Its agent is in its first bytes, so that choosing one agent's logs out of many
 thousands reads little.
 """
 
@@ -55,7 +55,9 @@ class LogFile(msgspec.Struct, frozen=True):
 def find_logs(data_dir: Path) -> list[LogFile]:
     """All logs below a folder, in the order of their paths; links to folders are followed once."""
     if not data_dir.is_dir():
-        raise FileNotFoundError(f"{data_dir} is no folder; give the one `echelon hrl collect` wrote, or a parent of it")
+        raise FileNotFoundError(
+            f"{data_dir} is not a folder; give the one `echelon hrl collect` wrote, or a parent of it"
+        )
     return sorted(_walk(str(data_dir), "", set()), key=lambda f: f.path)
 
 
@@ -94,7 +96,7 @@ def _unpacked(path: str, raw: bytes, limit: int, *, whole: bool = True) -> bytes
         cause = f"unpacks to more than {limit} bytes" if unpacker.unconsumed_tail else "cut short"
         raise BadLog(path, f"damaged .gz: {cause} after {len(text)} bytes of text")
     if whole and unpacker.unused_data:
-        raise BadLog(path, f"damaged .gz: {len(unpacker.unused_data)} bytes stand after its end")
+        raise BadLog(path, f"damaged .gz: {len(unpacker.unused_data)} bytes after its end")
     return text
 
 
@@ -137,7 +139,7 @@ def match_agent(name: str, types: Iterable[str]) -> str:
     """The one class called `name`, or the one whose name begins so. Anything else is an error with the candidates."""
     counts = Counter(types)
     if not counts:
-        raise ValueError("there is no readable tracker log; collect some with `echelon hrl collect`")
+        raise ValueError("no readable tracker log was found; collect some with `echelon hrl collect`")
     if name in counts:
         return name
     matches = sorted(t for t in counts if name and t.startswith(name))

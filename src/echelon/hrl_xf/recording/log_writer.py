@@ -76,7 +76,7 @@ def _answer(response: Any, outcome: Any, offer: Any) -> Answer | None:
 
 
 def _rows(flat: list[Any], width: int) -> Iterator[tuple[Any, ...]]:
-    """The values of a flat list, so many at a time."""
+    """The values of a flat list, in groups of a given size."""
     return zip(*[iter(flat)] * width, strict=True)
 
 
@@ -166,7 +166,7 @@ class LogWriter:
         return issues
 
     def signed(self, contract: Any, stands: bool, *_: None) -> None:
-        """A contract; one that does not stand will not be executed."""
+        """A contract; one that is not valid will not be executed."""
         event = _contract_event(contract, self._me)
         self.entries.append(ContractSignedEntry(day=self._day, data=event))
         if stands:

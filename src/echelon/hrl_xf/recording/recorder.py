@@ -2,7 +2,7 @@
 
 While the world plays, a recorder only takes notes (see `log_writer`): between an agent's own work every step of Python
 costs several times what it costs in a loop. A note holds what may change later as it was when the note was taken; a
-signed contract changes only in what becomes of it, so it is noted itself, with whether it stands.
+signed contract changes only in its outcome, so it is recorded itself, with whether it is valid.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 The recording subclass calls the agent first and writes down second; it draws no random number and changes no answer,
 so a tracked world signs the same contracts as an untracked one. A failure of the recorder is counted and reported in
-the log's stats; the world goes on.
+the log's stats; the world continues.
 
 Decisions are noted when the agent *makes* them (with what it knew then) and marked `sent` when the answer reaches the
 partner: a sync agent answers all threads in one call, and the framework hands the answers over one by one.
