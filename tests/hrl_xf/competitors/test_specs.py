@@ -60,7 +60,7 @@ def test_a_layer_that_is_given_need_not_be_in_the_run(tmp_path: Path, monkeypatc
         "l3": "l1",
         "l4_model_path": str(tmp_path / "other.safetensors"),
     }
-    with pytest.raises(SpecError, match=r"no l3_ppo.safetensors or l3_awr.safetensors or l3_bc.safetensors.*l3=heuristic"):
+    with pytest.raises(SpecError, match=r"no l3_ppo.safetensors or l3_awr.*l3_bc.*l3=heuristic"):
         parse_agent("LitaAgentHRL:run")
 
 
@@ -119,7 +119,7 @@ def test_other_weights_are_another_identity(tmp_path: Path) -> None:
 
 
 def test_a_class_that_is_not_there_is_refused() -> None:
-    with pytest.raises(SpecError, match="scml.std.agents has no class Nobody"):
+    with pytest.raises(SpecError, match="has no class Nobody"):
         parse_agent("scml.std.agents:Nobody").load()
     with pytest.raises(SpecError, match="no_such_module"):
         parse_agent("no_such_module.x:Nobody").load()
