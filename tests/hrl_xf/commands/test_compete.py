@@ -78,7 +78,7 @@ def test_a_folder_that_is_no_arena_is_refused(tmp_path: Path) -> None:
     ("changes", "reason"),
     [
         ({"agent": ("PenguinAgnt",)}, "did you mean PenguinAgent"),
-        ({"agent": ("AS0",), "against": ""}, "nobody to be compared with"),
+        ({"agent": ("AS0",), "against": ""}, "cannot be compared"),
         ({"field": ""}, "--field is empty"),
         ({"parallelism": "locky"}, "loky"),
         ({"worlds": 0}, "--worlds 0 must be at least 1"),
