@@ -4,8 +4,8 @@ The game of `overcooked-ai`: the same joint actions give the same states and rew
 400 steps and ends by truncation. Six actions: north, south, east, west, stay, interact. A cook turns to where it wants
 to go, and goes there if that is floor; cooks who would meet or pass through each other both stay. Interactions are
 resolved before moves, the first cook's before the second's; then pots cook. `rules` says what they do, `views` what the
-cooks see. By default the rules are those of `overcooked-ai` as it is: a cook begins the cooking. `old_dynamics` has those of 2019,
-with which more can be earned (docs/results/overcooked.md).
+cooks see. By default the rules are those of `overcooked-ai` as it is: a cook begins the cooking. `old_dynamics` has
+those of 2019, with which more can be earned (docs/results/overcooked.md).
 
 A world is a few small integers: places, facings and hands of the cooks, and the content of every slot. A step is two
 look-ups for the interactions and one for the moves.
