@@ -82,6 +82,8 @@ def test_what_cannot_be_exported_is_refused(entry: Entry, tmp_path: Path, monkey
     monkeypatch.setattr(package, "MOST_BYTES", 1000)
     with pytest.raises(ExportError, match=r"at most 1,000 are allowed; the largest file is .*l3_\w+\.safetensors"):
         entry.zipped()
+    with pytest.raises(ExportError, match="PenguinAgent is not derived from LitaAgentHRL; see `echelon hrl new-agent`"):
+        export.run(ExportOptions(output=tmp_path / "submission.zip", agent="PenguinAgent"))
     with pytest.raises(ValueError, match=r"must be a \.zip file"):
         ExportOptions(output=tmp_path / "submission.tar")
     with pytest.raises(ValueError, match="is not a folder; give the --output-dir"):

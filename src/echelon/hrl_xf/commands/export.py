@@ -9,6 +9,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from echelon.hrl_xf.agent import LitaAgentHRL
 from echelon.hrl_xf.competitors.specs import parse_agent
 from echelon.hrl_xf.entry.package import PLAIN, Entry, entry_of
 from echelon.hrl_xf.entry.sources import ExportError
@@ -30,7 +31,10 @@ _SECONDS = 600
 
 def run(options: ExportOptions) -> int:
     """Collect the files, play a world from them, and write the zip file."""
-    entry = entry_of(parse_agent(options.agent), options.layers)
+    spec = parse_agent(options.agent)
+    if not issubclass(spec.load(), LitaAgentHRL):
+        raise ExportError(f"--agent {options.agent} is not derived from LitaAgentHRL; see `echelon hrl new-agent`")
+    entry = entry_of(spec, options.layers)
     zipped = entry.zipped()
     if not options.skip_check:
         log.info("playing a world from the export, without Echelon …")
