@@ -125,8 +125,21 @@ class Discriminators:
     @torch.inference_mode()
     def rewards(self, batch: RolloutBatch) -> IntrinsicRewards:
         """Low-level rewards of a round, with the discriminators as they are now: those it was collected under."""
-        config, data = self.config, SkillData.of(batch, self.device)
-        acts = batch.acts
+        config, acts = self.config, batch.acts
+        columns = group_columns(batch, self.groups.count)
+        mine = [self._terms(some_columns(batch, columns[group])) for group in self.groups.mine]
+        everywhere = [pair for process in self.groups.exchange(mine) for pair in process]
+        team_term, own_term = (np.concatenate(parts, 1) for parts in zip(*everywhere, strict=True))
+        earned = np.float32(config.lambda_e) * batch.reward
+        shared = np.broadcast_to(team_term[:, :, None], acts.shape)
+        total = np.where(batch.earning, earned + shared + own_term, np.float32(0.0)).astype(np.float32)
+        return IntrinsicRewards(
+            total, float(earned[acts].mean()), float(shared[acts].mean()), float(own_term[acts].mean())
+        )
+
+    def _terms(self, batch: RolloutBatch) -> tuple[Array, Array]:
+        """The weighted terms of the team, (T, B), and of each agent, (T, B, n), of one group; 0 where nobody acts."""
+        config, data, acts = self.config, SkillData.of(batch, self.device), batch.acts
         team = self.team(data.state).gather(1, data.team_skill[:, None])[:, 0].cpu().numpy()
         guessed = self.individual(data.observation, data.its_team_skill)
         own = guessed.gather(1, data.agent_skill[:, None])[:, 0].cpu().numpy()
@@ -135,12 +148,7 @@ class Discriminators:
         unit = self.unit.value if config.relative_intrinsic else 1.0
         team_term, own_term = np.zeros(acts.shape[:2], np.float32), np.zeros(acts.shape, np.float32)
         team_term[acts.any(-1)], own_term[acts] = unit * config.lambda_team * team, unit * config.lambda_agent * own
-        earned = np.float32(config.lambda_e) * batch.reward
-        shared = np.broadcast_to(team_term[:, :, None], acts.shape)
-        total = np.where(batch.earning, earned + shared + own_term, np.float32(0.0)).astype(np.float32)
-        return IntrinsicRewards(
-            total, float(earned[acts].mean()), float(shared[acts].mean()), float(own_term[acts].mean())
-        )
+        return team_term, own_term
 
     def rewarded(self, batch: RolloutBatch) -> tuple[RolloutBatch, IntrinsicRewards]:
         """The batch with low-level rewards in place of the environment's."""
