@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from scml.std.agents import SyncRandomStdAgent
 
-from echelon.hrl_xf.arena.official import deciding, plan_of
+from echelon.hrl_xf.arena.official import plan_of, plan_options
 from echelon.hrl_xf.collect.folder import FolderError
 from echelon.hrl_xf.collect.plan import fingerprint, plan_worlds
 from echelon.hrl_xf.collect.world import play, result_of
@@ -45,7 +45,7 @@ def small(folder: Path, *agents: str) -> CompeteOptions:
 def test_arguments_and_shields_reach_the_seats_and_scores_go_by_label() -> None:
     """Two of one class: scml would give each the sum of both."""
     options = small(Path("unused"), *TWINS)
-    worlds, _ = plan_worlds(plan_of(deciding(options, [parse_agent(text) for text in TWINS])))
+    worlds, _ = plan_worlds(plan_of(plan_options(options, [parse_agent(text) for text in TWINS])))
     assert len(worlds) == 3, "one group, three rotations"
     seats: Counter[tuple[str, int]] = Counter()
     for planned in worlds:
@@ -113,7 +113,7 @@ def test_a_world_can_be_replayed(tournament: Path, caplog: pytest.LogCaptureFixt
 def test_the_same_agent_twice_is_refused() -> None:
     twice = [parse_agent(text) for text in ("PenguinAgent", "again=PenguinAgent")]
     with pytest.raises(SpecError, match="'PenguinAgent' and 'again' are the same agent twice"):
-        deciding(small(Path("unused")), twice)
+        plan_options(small(Path("unused")), twice)
 
 
 def test_a_collection_s_fingerprint_does_not_know_of_labels() -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from echelon.hrl_xf.layers.rules import HeuristicManager
-from echelon.hrl_xf.play.story import Chronicle, bottom_line
+from echelon.hrl_xf.play.story import DayBuilder, totals_of
 from echelon.hrl_xf.state.day_batch import day_batch
 from echelon.hrl_xf.state.schema import (
     Answer,
@@ -64,7 +64,7 @@ def test_a_day_by_hand() -> None:
         ContractSignedEntry(day=10, data=ContractEvent("BUYER", "seller", 6, 10, 29.0, 10, True)),
         DayClosedEntry(day=10, data=DUSK),
     ]
-    (story,) = Chronicle(HeuristicManager()).hear_all(entries)
+    (story,) = DayBuilder(HeuristicManager()).add_all(entries)
     keys: list[tuple[str, Role]] = [("p", "seller"), ("q", "buyer"), ("r", "buyer"), ("s", "buyer"), ("t", "seller")]
     p, q, r, s, t = (story.threads[key] for key in keys)
     assert p.heard == [(4, 12, 28), (4, 12, 28)], "repeated after our answer it is said again"
@@ -75,7 +75,7 @@ def test_a_day_by_hand() -> None:
     assert story.deals == [("p", "seller", (2, 12, 31)), ("q", "buyer", (5, 11, 18))]
     assert story.exogenous == [("seller", (6, 10, 29))]
     assert story.may_sell == 6
-    total = bottom_line([story])
+    total = totals_of([story])
     assert (total.bought, total.sold, total.contracts) == (5, 2, 2)
     assert total.bought_at == pytest.approx(18 / 20)
     assert total.sold_at == pytest.approx(31 / 30)
@@ -84,25 +84,25 @@ def test_a_day_by_hand() -> None:
 
 def test_a_side_that_is_not_negotiated_may_nothing() -> None:
     day = DailyStatusEntry(day=10, data=a_day(inventory_output=6, sell_issues=None))
-    (story,) = Chronicle(HeuristicManager()).hear_all([day, DayClosedEntry(day=10, data=DUSK)])
+    (story,) = DayBuilder(HeuristicManager()).add_all([day, DayClosedEntry(day=10, data=DUSK)])
     assert story.may_sell == 0
     assert story.may_buy > 0
 
 
 def test_a_day_is_told_when_it_is_over_and_not_before() -> None:
-    chronicle = Chronicle(HeuristicManager())
-    assert chronicle.hear_all([DailyStatusEntry(day=10, data=a_day())]) == []
-    (told,) = chronicle.hear_all([DayClosedEntry(day=10, data=DUSK)])
+    chronicle = DayBuilder(HeuristicManager())
+    assert chronicle.add_all([DailyStatusEntry(day=10, data=a_day())]) == []
+    (told,) = chronicle.add_all([DayClosedEntry(day=10, data=DUSK)])
     assert told.dusk == DUSK
-    assert chronicle.hear_all([DayClosedEntry(day=10, data=DUSK)]) == [], "no day is open"
+    assert chronicle.add_all([DayClosedEntry(day=10, data=DUSK)]) == [], "no day is open"
 
 
 @pytest.mark.parametrize("path", sorted([*(SHORT / "tracker_logs").iterdir(), *(LONG / "tracker_logs").iterdir()])[::3])
 def test_nothing_of_a_real_log_is_lost(path: Path) -> None:
     log = log_of(path)
-    days = Chronicle(HeuristicManager()).hear_all(log.entries)
+    days = DayBuilder(HeuristicManager()).add_all(log.entries)
     assert len(days) == log.stats.days
-    assert sum(len(day.deals) for day in days) == log.stats.deals == bottom_line(days).contracts
+    assert sum(len(day.deals) for day in days) == log.stats.deals == totals_of(days).contracts
     sent = [e.data for e in log.entries if isinstance(e, DecisionEntry) and e.data.sent]
     counters = sum(d.counter_offer is not None for d in sent)
     assert sum(len(thread.offered) for day in days for thread in day.threads.values()) == counters

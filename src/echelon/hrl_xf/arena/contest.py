@@ -81,16 +81,16 @@ def contest_of(options: CompeteOptions) -> Contest:
     """Turn options into competitors and a plan, checking all that can be checked before anything runs."""
     n_workers(options.parallelism)  # raises on a wrong one
     agents, competitors = competitors_of(options)
-    return Contest(plan_of(deciding(options)), agents, competitors, options.worlds)
+    return Contest(plan_of(plan_options(options)), agents, competitors, options.worlds)
 
 
-def deciding(options: CompeteOptions) -> dict[str, Any]:
+def plan_options(options: CompeteOptions) -> dict[str, Any]:
     """The options that decide the worlds. Competitors and the number of worlds may grow."""
     return {"field": options.field, "seats": options.seats, "steps": options.steps, "seed": options.seed}
 
 
 def plan_of(saved: dict[str, Any]) -> ArenaPlan:
-    """The plan of a folder's deciding options."""
+    """The plan of a folder's plan_options options."""
     return ArenaPlan(parse_field(saved["field"]), saved["seats"], saved["steps"], saved["seed"])
 
 
@@ -98,7 +98,7 @@ def open_arena(output_dir: Path, options: CompeteOptions, contest: Contest) -> N
     """Write what the arena is and who competes; a label that was played by another agent is refused."""
     (output_dir / WORLDS).mkdir(exist_ok=True)
     if not (output_dir / "config.json").exists():
-        write_config(output_dir, KIND, deciding(options), PACKAGES)
+        write_config(output_dir, KIND, plan_options(options), PACKAGES)
     file = output_dir / COMPETITORS
     known: dict[str, Any] = read_json(file)["competitors"] if file.exists() else {}
     slugs = {saved["slug"]: label for label, saved in known.items()}

@@ -48,7 +48,7 @@ class TotalScores(msgspec.Struct, frozen=True, kw_only=True):
     """best first, by total score: the truncated mean"""
 
 
-def deciding(options: CompeteOptions, competitors: Sequence[AgentSpec]) -> dict[str, Any]:
+def plan_options(options: CompeteOptions, competitors: Sequence[AgentSpec]) -> dict[str, Any]:
     """The options that decide the tournament, as in config.json."""
     _check_different(competitors)
     who = {spec.label: {"module": spec.module, "name": spec.name} | spec.identity() for spec in competitors}
@@ -68,7 +68,7 @@ def _check_different(competitors: Sequence[AgentSpec]) -> None:
 
 
 def plan_of(saved: Mapping[str, Any]) -> TournamentPlan:
-    """The plan of a folder's deciding options."""
+    """The plan of a folder's plan_options options."""
     specs = [
         AgentSpec(label, one["module"], one["name"], one["shielded"], one["params"])
         for label, one in saved["competitors"].items()

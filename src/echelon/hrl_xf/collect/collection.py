@@ -21,7 +21,7 @@ from negmas.tournaments import evaluate_tournament
 
 from echelon.hrl_xf.collect import history
 from echelon.hrl_xf.collect.code import agents_in
-from echelon.hrl_xf.collect.folder import PACKAGES, WORLDS, FolderError, How, Played, Unit, play_units
+from echelon.hrl_xf.collect.folder import PACKAGES, WORLDS, FolderError, Played, RunSettings, Unit, play_units
 from echelon.hrl_xf.collect.plan import PlannedWorld, TournamentPlan, fingerprint
 from echelon.hrl_xf.collect.scores import rank
 from echelon.hrl_xf.collect.world import WorldResult, play_and_save, read_result, result_path
@@ -61,7 +61,7 @@ def daily_rows(result: WorldResult) -> list[dict[str, Any]]:
 
 
 @dataclass(frozen=True)
-class Collected:
+class Collection:
     """What a collection holds after a run."""
 
     results: list[WorldResult]
@@ -101,7 +101,7 @@ def announce(
     plan: TournamentPlan,
     worlds: list[PlannedWorld],
     missing: list[PlannedWorld],
-    how: How,
+    how: RunSettings,
     output_dir: Path,
 ) -> None:
     """Announce what will be played and about how long it will take."""
@@ -135,13 +135,13 @@ def _seconds_per_factory_day(worlds: list[PlannedWorld], output_dir: Path) -> fl
 def play_missing(
     worlds: list[PlannedWorld],
     missing: list[PlannedWorld],
-    how: How,
+    how: RunSettings,
     output_dir: Path,
     track: tuple[str, ...] = (),
     compress: bool = False,
     code: Mapping[int, Mapping[str, str]] | None = None,
     specs: Sequence[AgentSpec] = (),
-) -> Collected:
+) -> Collection:
     """Play every missing world; agents of the classes in `track` record themselves.
 
     `code`, by world, is recorded in the results, and must equal what a worker has loaded of these `specs`.
@@ -162,14 +162,14 @@ def play_missing(
 
     run = play_units(units, play_and_save, output_dir, how, replay)
     done = [result_path(output_dir, w.index) for w in worlds]
-    return Collected([read_result(path) for path in done if path.exists()], len(worlds), run)
+    return Collection([read_result(path) for path in done if path.exists()], len(worlds), run)
 
 
 def unit_name(planned: PlannedWorld) -> str:
     return f"world {planned.index:05d} seed {planned.seed} ({', '.join(sorted(set(planned.agent_types)))})"
 
 
-def report(collected: Collected, output_dir: Path, *, with_scores: bool = True) -> None:
+def report(collected: Collection, output_dir: Path, *, with_scores: bool = True) -> None:
     """Report what exists now, how fast it went, the standings and what failed."""
     results = collected.results
     files = sum(len(r.log_files) for r in results)

@@ -79,7 +79,7 @@ class Played:
         return 60.0 * self.played / self.seconds if self.seconds > 0 else 0.0
 
 
-class How(Protocol):
+class RunSettings(Protocol):
     """The options that say how to play, not what."""
 
     @property
@@ -131,7 +131,7 @@ def read_struct(path: Path, kind: type[R], format_version: int) -> R:
 
 
 def play_units(
-    units: Sequence[Unit], fn: Callable[..., Any], folder: Path, how: How, replay: Callable[[Unit], str]
+    units: Sequence[Unit], fn: Callable[..., Any], folder: Path, how: RunSettings, replay: Callable[[Unit], str]
 ) -> Played:
     """Play every unit; one that fails is recorded under failed/ with the command that replays it, and the others
     continue."""

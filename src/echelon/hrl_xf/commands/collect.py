@@ -43,7 +43,7 @@ from echelon.runtime.execution.executors import n_workers
 log = logging.getLogger(__name__)
 
 KIND = "collection"
-_HOW = {
+_RUN_OPTIONS = {
     "parallelism", "foreground", "quiet", "resumable", "fail_fast", "world_timeout", "auto_collect", "output_dir",
     "negotiations_csv",
 }  # fmt: skip
@@ -120,13 +120,13 @@ def check_output_dir(output_dir: Path, options: CollectOptions) -> None:
             "or choose another folder"
         )
     if there:
-        check_same(output_dir, KIND, _what(options))
+        check_same(output_dir, KIND, _plan_options(options))
 
 
-def _what(options: CollectOptions) -> dict[str, Any]:
+def _plan_options(options: CollectOptions) -> dict[str, Any]:
     """The options that decide what is collected, as in config.json."""
     plain: dict[str, Any] = msgspec.to_builtins(asdict(options), enc_hook=str)
-    return {name: value for name, value in plain.items() if name not in _HOW}
+    return {name: value for name, value in plain.items() if name not in _RUN_OPTIONS}
 
 
 def tracked_by(options: CollectOptions) -> tuple[str, ...]:
@@ -139,7 +139,7 @@ def open_collection(
 ) -> None:
     """Write what the collection is, or make sure that it is still the same."""
     (output_dir / LOGS).mkdir(exist_ok=True)
-    open_plan(output_dir, KIND, _what(options), plan, worlds, params)
+    open_plan(output_dir, KIND, _plan_options(options), plan, worlds, params)
 
 
 def detach(options: CollectOptions, output_dir: Path) -> int:

@@ -14,10 +14,10 @@ from echelon.hrl_xf.arena.contest import (
     Contest,
     check_agent,
     contest_of,
-    deciding,
     expected_seconds,
     missing_units,
     open_arena,
+    plan_options,
     results_of,
     say_edited,
     set_old_apart,
@@ -50,7 +50,7 @@ def run(options: CompeteOptions) -> int:
     contest = contest_of(options)
     output_dir = options.folder
     if contents(output_dir):
-        check_same(output_dir, KIND, deciding(options))
+        check_same(output_dir, KIND, plan_options(options))
     for spec in (*contest.competitors, *contest.plan.field.everybody):
         check_agent(spec)
     contest = replace(contest, code=played_by(contest.competitors, contest.plan.field.everybody))

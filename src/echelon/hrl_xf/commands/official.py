@@ -9,8 +9,8 @@ import msgspec
 from echelon.hrl_xf.arena.contest import check_agent, competitors_of
 from echelon.hrl_xf.arena.official import (
     KIND,
-    deciding,
     plan_of,
+    plan_options,
     set_old_apart,
     total_scores,
 )
@@ -31,7 +31,7 @@ def run(options: CompeteOptions) -> int:
     """Refuse what cannot work, play what is missing, then derive the tables from the results."""
     n_workers(options.parallelism)  # raises on a wrong one
     agents, competitors = competitors_of(options)
-    what, output_dir = deciding(options, competitors), options.folder
+    what, output_dir = plan_options(options, competitors), options.folder
     plan = plan_of(what)
     if contents(output_dir):
         check_same(output_dir, KIND, what)

@@ -24,7 +24,7 @@ from echelon.hrl_xf.competitors.specs import AgentSpec, parse_agent, parse_list
 from echelon.hrl_xf.lean.world import LeanStdWorld
 from echelon.hrl_xf.options.play import PlayOptions
 from echelon.hrl_xf.play.choice import layer_name
-from echelon.hrl_xf.play.story import Bottom, Chronicle, DayStory, bottom_line
+from echelon.hrl_xf.play.story import DayBuilder, DayStory, Totals, totals_of
 from echelon.hrl_xf.play.telling import tell
 from echelon.hrl_xf.recording import tracker
 from echelon.runtime.progress import minutes
@@ -57,13 +57,13 @@ def run(options: PlayOptions) -> int:
 
 def played(world: Any, agent: Any) -> Iterator[DayStory]:
     """Play the world; each of the agent's days as soon as it is over."""
-    recorder, chronicle, heard = agent.echelon_recorder, Chronicle(agent.layers.l2), 0
+    recorder, chronicle, heard = agent.echelon_recorder, DayBuilder(agent.layers.l2), 0
     goes_on = True
     while goes_on:
         goes_on = world.step()
         if not goes_on:
             recorder.finish(agent, world_id="play", config_id="play", seed=0)  # closes the last day
-        yield from chronicle.hear_all(recorder.entries[heard:])
+        yield from chronicle.add_all(recorder.entries[heard:])
         heard = len(recorder.entries)
 
 
@@ -153,7 +153,7 @@ def _introduction(world: Any, agent: Any) -> Iterator[str]:
 def _ending(world: Any, agent: Any, days: Sequence[DayStory]) -> Iterator[RenderableType]:
     scores = world.scores()
     yield ""
-    yield _summary(bottom_line(days), agent)
+    yield _summary(totals_of(days), agent)
     table = Table(box=box.SIMPLE_HEAD if sys.stdout.isatty() else None)
     for name in ("rank", "level", "score"):
         table.add_column(name, justify="right")
@@ -168,7 +168,7 @@ def _ending(world: Any, agent: Any, days: Sequence[DayStory]) -> Iterator[Render
     yield "Scores of one world say little: `echelon hrl compete` plays many, in the same seats, with intervals."
 
 
-def _summary(total: Bottom, agent: Any) -> str:
+def _summary(total: Totals, agent: Any) -> str:
     bought = f"bought {total.bought} at {total.bought_at:.2f} of spot" if total.bought else "bought nothing"
     sold = f"sold {total.sold} at {total.sold_at:.2f} of spot" if total.sold else "sold nothing"
     trouble = f"; the rules replaced a failing layer {agent.fallbacks} times" if agent.fallbacks else ""

@@ -29,8 +29,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from echelon.hrl_xf.dataset.table_schema import Tables
-from echelon.hrl_xf.dataset.thread_tables import Decided, put_decisions, put_sets, put_threads
+from echelon.hrl_xf.dataset.table_schema import OF_DAY, OF_LOG, Tables
+from echelon.hrl_xf.dataset.thread_tables import DecisionTable, put_decisions, put_sets, put_threads
 from echelon.hrl_xf.recording.log_columns import COLUMNS, FRAMEWORK, LogColumns
 from echelon.hrl_xf.state.day_batch import DayBatch, Ledger, Offers, age_of, day_batch
 from echelon.hrl_xf.state.goals import BUCKETS, reconstruct_l2_goals
@@ -38,14 +38,6 @@ from echelon.hrl_xf.state.l1_safety import L1Output, L1SafetyLayer, LegalOffers
 from echelon.hrl_xf.state.schema import REJECT
 from echelon.runtime.arrays import Ints
 
-_CONSTANTS = (
-    "n_steps", "n_lines", "initial_balance", "horizon", "production_cost", "my_input_product", "my_output_product",
-    "n_products",
-)  # fmt: skip
-_DAILY = (
-    "current_step", "balance", "inventory_input", "inventory_output", "spot_price_in", "spot_price_out",
-    "needed_supplies", "needed_sales",
-)  # fmt: skip
 _COSTS = ("shortfall_penalty", "storage_cost", "disposal_cost")
 _OUTCOMES = ("profit", *_COSTS)
 
@@ -68,23 +60,23 @@ def build_tables(logs: Sequence[LogColumns], partners: dict[str, int], horizon: 
     return tables
 
 
-def _decided(logs: Sequence[LogColumns], counts: Ints) -> Decided:
+def _decided(logs: Sequence[LogColumns], counts: Ints) -> DecisionTable:
     """All decisions, with days and threads numbered over all logs."""
     table = np.concatenate([log.decisions for log in logs])
     sizes = [len(log.decisions) for log in logs]
     threads = np.array([len(log.threads) for log in logs], np.int64)
     table[:, COLUMNS.index("day")] += np.repeat(np.cumsum(counts) - counts, sizes)
     table[:, COLUMNS.index("thread")] += np.repeat(np.cumsum(threads) - threads, sizes)
-    return Decided(table, np.fromiter(chain.from_iterable(log.relative_time for log in logs), np.float64))
+    return DecisionTable(table, np.fromiter(chain.from_iterable(log.relative_time for log in logs), np.float64))
 
 
 def _put_days(tables: Tables, logs: Sequence[LogColumns], states: list[Any], days: DayBatch, counts: Ints) -> None:
     first_day = np.cumsum(counts) - counts
     tables["log.first_day"], tables["log.n_days"] = first_day, counts
-    for name in _CONSTANTS:
+    for name in OF_LOG:
         tables[f"log.{name}"] = getattr(days, name)[first_day]
     tables["day.log"] = np.repeat(np.arange(len(logs)), counts)
-    for name in _DAILY:
+    for name in OF_DAY:
         tables[f"day.{name}"] = getattr(days, name)
     for name in ("buy_issues", "sell_issues"):
         tables[f"day.{name}"] = getattr(days, name)
@@ -105,7 +97,7 @@ def _put_days(tables: Tables, logs: Sequence[LogColumns], states: list[Any], day
     tables["commitment.quantity"], tables["commitment.money"] = quantity[row, side, ahead], money[row, side, ahead]
 
 
-def _goals(days: DayBatch, ledgers: Ledger, first_ledger: Ints, decided: Decided) -> NDArray[np.float32]:
+def _goals(days: DayBatch, ledgers: Ledger, first_ledger: Ints, decided: DecisionTable) -> NDArray[np.float32]:
     """The v2 labels of all days of a log."""
     at_dusk = ledgers.take(np.append(first_ledger[1:], len(ledgers.step)) - 1)
     own_will = decided.asked != FRAMEWORK

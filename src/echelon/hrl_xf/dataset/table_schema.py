@@ -24,6 +24,16 @@ REFERENCES: Mapping[str, str] = {
 
 Tables = dict[str, NDArray[Any]]
 
+OF_LOG = (
+    "n_steps", "n_lines", "initial_balance", "horizon", "production_cost", "my_input_product", "my_output_product",
+    "n_products",
+)  # fmt: skip
+OF_DAY = (
+    "current_step", "balance", "inventory_input", "inventory_output", "spot_price_in", "spot_price_out",
+    "needed_supplies", "needed_sales",
+)  # fmt: skip
+"""Fields of a `DayBatch` that are stored once per log, and once per day."""
+
 
 def dtype_of(name: str) -> type[np.generic]:
     """The type in which a column is read."""

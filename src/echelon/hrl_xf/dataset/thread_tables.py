@@ -27,7 +27,7 @@ L1_ROWS = 4096
 
 
 @dataclass(frozen=True)
-class Decided:
+class DecisionTable:
     """Decisions of many logs as columns (`log_columns.COLUMNS`); days and threads numbered over all logs."""
 
     table: Ints  # (N, columns)
@@ -42,13 +42,13 @@ class Decided:
     def __len__(self) -> int:
         return len(self.table)
 
-    def take(self, rows: Ints | slice) -> Decided:
-        return Decided(self.table[rows], self.relative_time[rows])
+    def take(self, rows: Ints | slice) -> DecisionTable:
+        return DecisionTable(self.table[rows], self.relative_time[rows])
 
 
 def put_threads(
-    tables: Tables, logs: Sequence[LogColumns], decided: Decided, n_days: Ints, partners: dict[str, int]
-) -> Decided:
+    tables: Tables, logs: Sequence[LogColumns], decided: DecisionTable, n_days: Ints, partners: dict[str, int]
+) -> DecisionTable:
     """Threads, their tokens, and `decision.history`; returns the agent's own decisions in the order of threads."""
     threads: list[tuple[int, int, bool]] = []
     deals: list[tuple[int, ...]] = []
@@ -75,7 +75,7 @@ def put_threads(
     return kept
 
 
-def _put_tokens(tables: Tables, ordered: Decided, n_threads: int) -> tuple[Ints, Ints, Ints]:
+def _put_tokens(tables: Tables, ordered: DecisionTable, n_threads: int) -> tuple[Ints, Ints, Ints]:
     """Tokens of threads; returns where each thread's begin, how many they are, and how many each decision had seen.
 
     A decision is between two possible tokens: the partner's offer it answers, and the offer it sends. The same
@@ -104,7 +104,7 @@ def _put_tokens(tables: Tables, ordered: Decided, n_threads: int) -> tuple[Ints,
 
 
 def put_decisions(
-    tables: Tables, layer: L1SafetyLayer, sides: L1Output, legal: LegalOffers, kept: Decided, first_ledger: Ints
+    tables: Tables, layer: L1SafetyLayer, sides: L1Output, legal: LegalOffers, kept: DecisionTable, first_ledger: Ints
 ) -> None:
     """Answers and outgoing offers, the other threads in sight, and what L1 makes of the moment.
 
@@ -139,7 +139,7 @@ def unpack_answer(packed: Ints) -> tuple[Ints, Ints, Bools, Bools, Ints]:
     return packed & 3, packed >> 2 & 3, (packed >> 4 & 1) == 1, (packed >> 5 & 1) == 1, packed >> 6 & 3
 
 
-def _fits(out: L1Output, some: Decided, base: LegalOffers) -> Ints:
+def _fits(out: L1Output, some: DecisionTable, base: LegalOffers) -> Ints:
     """Which of L1's rules the offer keeps that the agent sent or accepted; 0 for an END."""
     accepts = some.op == ACCEPT
     q = np.where(accepts, some.quantity_seen, some.quantity)
@@ -162,20 +162,20 @@ def _fits(out: L1Output, some: Decided, base: LegalOffers) -> Ints:
     return np.where((some.op == REJECT) | accepts, fits, 0)
 
 
-def _others(kept: Decided) -> Ints:
+def _others(kept: DecisionTable) -> Ints:
     """`others_in_sight` of decisions; those of one call and side see each other.  # (N, 3)"""
     group = _call_numbers(kept) * 2 + kept.seller
     return others_in_sight(group, kept.seller == 1, kept.on_table == 1, kept.quantity_seen, kept.price_seen)
 
 
-def _call_numbers(kept: Decided) -> Ints:
+def _call_numbers(kept: DecisionTable) -> Ints:
     """Calls numbered in the order of days.  # (N,)"""
     key = kept.day * (int(kept.call.max(initial=0)) + 1) + kept.call
     _, number = np.unique(key, return_inverse=True)
     return np.asarray(number, np.int64)
 
 
-def put_sets(tables: Tables, kept: Decided) -> None:
+def put_sets(tables: Tables, kept: DecisionTable) -> None:
     """Decisions made together, for L4."""
     number = _call_numbers(kept)
     order = np.argsort(number, kind="stable")

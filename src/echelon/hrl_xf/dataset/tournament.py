@@ -20,6 +20,7 @@ from rich.console import Console
 
 from echelon.hrl_xf.dataset.cache import LogCache, LogRecord, fingerprint
 from echelon.hrl_xf.dataset.shards import IN_MEMORY, Store, map_shard, ranges, read_metadata
+from echelon.hrl_xf.dataset.table_schema import OF_DAY, OF_LOG
 from echelon.hrl_xf.dataset.thread_tables import REPRESENTABLE, unpack_answer
 from echelon.hrl_xf.recording.log_files import BadLog, find_logs, match_agents
 from echelon.hrl_xf.state.day_batch import DayBatch, Offers
@@ -32,15 +33,6 @@ from echelon.runtime.arrays import Bools, Floats, Ints
 
 log = logging.getLogger(__name__)
 PathLike = str | Path
-
-_OF_LOG = (
-    "n_steps", "n_lines", "initial_balance", "horizon", "production_cost", "my_input_product", "my_output_product",
-    "n_products",
-)  # fmt: skip
-_OF_DAY = (
-    "current_step", "balance", "inventory_input", "inventory_output", "spot_price_in", "spot_price_out",
-    "needed_supplies", "needed_sales",
-)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -103,8 +95,8 @@ class SampleTables:
         """Days as they stood in their logs; without yesterday's offers if no features are needed."""
         take, n, H = self.store.take, len(rows), self.horizon
         log = take("day.log", rows)
-        columns: dict[str, Any] = {name: take(f"log.{name}", log).astype(np.float64) for name in _OF_LOG}
-        columns |= {name: take(f"day.{name}", rows).astype(np.float64) for name in _OF_DAY}
+        columns: dict[str, Any] = {name: take(f"log.{name}", log).astype(np.float64) for name in OF_LOG}
+        columns |= {name: take(f"day.{name}", rows).astype(np.float64) for name in OF_DAY}
         count = take("day.n_commitments", rows)
         entry = ranges(take("day.first_commitment", rows), count)
         at = (take("commitment.seller", entry), np.repeat(np.arange(n), count), take("commitment.ahead", entry))

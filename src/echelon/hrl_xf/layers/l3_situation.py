@@ -140,7 +140,7 @@ def _pieces(q: NDArray[np.floating]) -> NDArray[np.floating]:
     return found
 
 
-def _dearness(price: Floats, spot: Floats) -> Floats:
+def _price_deviation(price: Floats, spot: Floats) -> Floats:
     """How far a price lies from spot, in fifths; 0 where there is no price."""
     return np.where(price > 0, _between(5.0 * (price / spot - 1.0), -2.0, 2.0), 0.0)
 
@@ -181,7 +181,7 @@ def context_of(s: Situation) -> Array:
     goal_q, last_q, left, base_q, money, width_q = (pieces[:, a:b] for a, b in _COUNTED[:6])
     others_pieces, seen_pieces, own_pieces, near = (pieces[:, a:b] for a, b in _COUNTED[6:])
     prices = np.concatenate([goal[:, :, 1], s.baseline[:, 2:], low, high, seen_p], axis=1)
-    dear = _dearness(prices, np.concatenate([both[:, _SIDES], np.repeat(spot, 4, axis=1)], axis=1))
+    dear = _price_deviation(prices, np.concatenate([both[:, _SIDES], np.repeat(spot, 4, axis=1)], axis=1))
     parts = [
         # the last token
         last_q, np.where(mine, own_ratio, seen_ratio), last[:, 1:2] / 10.0, mine,

@@ -1,6 +1,6 @@
 """What a lean world hands to its agents each day, made cheaply: the world interface and the utility function.
 
-`LeanAWI` looks up once what cannot change while a world, or a call, runs. `spare_ufun` avoids one of the two utility
+`LeanAWI` looks up once what cannot change while a world, or a call, runs. `skip_first_ufun` avoids one of two utility
 functions that the stock world makes for each agent each morning: nobody can see the first before the second takes its
 place, but the random numbers its making draws must be drawn.
 """
@@ -92,7 +92,7 @@ def _total(quantities: dict[int, dict[str, int]], first: int, last: int) -> int:
     return sum(sum(day.values()) for i, day in quantities.items() if first <= i <= last)
 
 
-def spare_ufun(adapter: Any, world: Any) -> None:
+def skip_first_ufun(adapter: Any, world: Any) -> None:
     """Let an agent's adapter skip a utility function, drawing its random numbers, while `world.skips_ufuns` is set.
 
     Only for an agent that cannot notice: one with the stock ways to get, set and hear of its utility function.

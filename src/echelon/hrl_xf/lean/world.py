@@ -25,7 +25,7 @@ from negmas.serialization import deserialize
 from negmas.situated import Contract
 from scml.std.world import STD_DEFAULT_PARAMS, SCML2024StdWorld
 
-from echelon.hrl_xf.lean.interface import LeanAWI, spare_ufun
+from echelon.hrl_xf.lean.interface import LeanAWI, skip_first_ufun
 from echelon.hrl_xf.lean.mechanism import ClocklessMechanism
 from echelon.hrl_xf.lean.negotiations import NegotiatingWorld
 
@@ -102,7 +102,7 @@ class LeanStdWorld(NegotiatingWorld, Reproducible):
         for key in list(prices):  # recorded under a random id
             prices["initial"] = prices.pop(key)
         for adapter in self.agents.values():
-            spare_ufun(adapter, self)
+            skip_first_ufun(adapter, self)
 
     @property
     def log_folder(self) -> str:

@@ -71,14 +71,14 @@ class DayStory:
         return self.dawn.spot_price_in if role == "buyer" else self.dawn.spot_price_out
 
 
-class Chronicle:
+class DayBuilder:
     """Hears a log's entries one by one, while the world is played or afterwards."""
 
     def __init__(self, l2: GoalMaker, layer: L1SafetyLayer | None = None) -> None:
         self._l2, self._layer = l2, layer or L1SafetyLayer()
         self._today: DayStory | None = None
 
-    def hear(self, entry: Entry) -> DayStory | None:
+    def add(self, entry: Entry) -> DayStory | None:
         """The day that this entry brings to its end, if it does."""
         today = self._today
         if isinstance(entry, DailyStatusEntry):
@@ -90,9 +90,9 @@ class Chronicle:
             _tell(today, entry)
         return None
 
-    def hear_all(self, entries: Iterable[Entry]) -> list[DayStory]:
+    def add_all(self, entries: Iterable[Entry]) -> list[DayStory]:
         """The days that these entries bring to their ends."""
-        return [story for entry in entries if (story := self.hear(entry)) is not None]
+        return [story for entry in entries if (story := self.add(entry)) is not None]
 
 
 def _dawn(state: DayState, l2: GoalMaker, layer: L1SafetyLayer) -> DayStory:
@@ -132,7 +132,7 @@ def _thread(story: DayStory, partner: str, role: Role) -> ThreadStory:
 
 
 @dataclass(frozen=True)
-class Bottom:
+class Totals:
     """What a whole story comes to."""
 
     bought: int
@@ -145,7 +145,7 @@ class Bottom:
     storage: float
 
 
-def bottom_line(days: Sequence[DayStory]) -> Bottom:
+def totals_of(days: Sequence[DayStory]) -> Totals:
     """Sums over the days."""
     pieces = {"buyer": 0, "seller": 0}
     money = {"buyer": 0.0, "seller": 0.0}
@@ -154,7 +154,7 @@ def bottom_line(days: Sequence[DayStory]) -> Bottom:
             pieces[role] += q
             money[role] += q * p / max(story.spot(role), 1e-9)
     closed = [story.dusk for story in days if story.dusk is not None]
-    return Bottom(
+    return Totals(
         pieces["buyer"], money["buyer"] / max(pieces["buyer"], 1),
         pieces["seller"], money["seller"] / max(pieces["seller"], 1),
         sum(len(story.deals) for story in days),
