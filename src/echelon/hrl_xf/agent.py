@@ -55,7 +55,7 @@ class LitaAgentHRL(CountsFallbacks, StdSyncAgent):  # type: ignore[misc]
         min_confidence: float = 0.0,
         **kwargs: Any,
     ) -> None:
-        """`l2`, `l3`, `l4` are "bundled", "heuristic", for L3 also "l1", or a layer; a path stands above them.
+        """`l2`, `l3`, `l4` are "bundled", "heuristic", for L3 also "l1", or a layer; a path overrides them.
 
         `mode` says whether L3 takes its most probable action or draws one. What is drawn follows from `seed`, the
         world (what the agent sees on its first day) and the seat.
@@ -74,7 +74,7 @@ class LitaAgentHRL(CountsFallbacks, StdSyncAgent):  # type: ignore[misc]
         self.on_decided: Callable[[DayPlay, Decided], None] | None = None
         """called after each call that was answered, for those who want to look into it"""
         self._seed = seed
-        self._generator = seeding.rng(seed, "draws")  # refuses what is no seed
+        self._generator = seeding.rng(seed, "draws")  # raises if it is not a seed
         self._l1 = L1SafetyLayer()
         self._offers = OffersMemory()
         self._initial_balance: float | None = None
@@ -120,14 +120,15 @@ class LitaAgentHRL(CountsFallbacks, StdSyncAgent):  # type: ignore[misc]
         last = self.awi.current_step == self.awi.n_steps - 1
         if last and (self.fallbacks or self.errors):
             _log.warning(
-                "%s: its layers failed %d times in this world, so that the rules played; %d times there was no answer",
+                "%s: its layers failed %d times in this world, and the rules played instead; %d times there was no "
+                "answer",
                 self.id,
                 self.fallbacks,
                 self.errors,
             )
 
     def _today(self) -> DayPlay:
-        """The day's mind; made anew if the simulator asks before it has said that a day begins."""
+        """The state of the day's play; created if the simulator asks before it has announced the day."""
         play = self._play
         return self._dawn() if play is None or play.step != self.awi.current_step else play
 
@@ -227,11 +228,11 @@ class LitaAgentHRL(CountsFallbacks, StdSyncAgent):  # type: ignore[misc]
             return play.answer(questions)
 
     def _show(self, look: Callable[[DayPlay, Decided], None], play: DayPlay, decided: Decided) -> None:
-        """Let somebody look on; whoever fails at it is not asked again, and the answer stands."""
+        """Call the observer; one that fails is not called again, and the answer is not affected."""
         try:
             look(play, decided)
         except Exception as error:  # noqa: BLE001 - the answer is made; nothing that only looks may spoil it
-            _log.warning("%s: whoever looked on failed on day %s", self.id, play.step, exc_info=error)
+            _log.warning("%s: the observer failed on day %s", self.id, play.step, exc_info=error)
             self.on_decided = None
 
     def _fall_back(self, error: Exception) -> None:

@@ -47,8 +47,8 @@ def test_in_scml_s_own_worlds_by_a_warning_at_the_end(caplog: pytest.LogCaptureF
     last = [record.message for record in caplog.records if "in this world" in record.message]
     faulty = [agent for agent in ours(world) if isinstance(agent, FaultyAgent)]
     assert last == [
-        f"{agent.id}: its layers failed {agent.fallbacks} times in this world, so that the rules played; 0 times there "
-        "was no answer"
+        f"{agent.id}: its layers failed {agent.fallbacks} times in this world, and the rules played instead; "
+        "0 times there was no answer"
         for agent in faulty
     ]
     assert all(agent.fallbacks for agent in faulty)

@@ -31,7 +31,7 @@ def test_deviations_are_bounded_alike_in_numpy_and_torch() -> None:
     raw = np.linspace(-10, 5, 31, dtype=np.float32)
     np.testing.assert_allclose(bounded(raw), soft_bounded(torch.from_numpy(raw), *LOG_STD).numpy(), atol=1e-5)
     assert bounded(np.full(1, unbounded(math.log(0.2)), np.float32))[0] == pytest.approx(math.log(0.2), abs=1e-5)
-    with pytest.raises(ValueError, match=r"deviation of 2 must lie between 0\.03 and 1"):
+    with pytest.raises(ValueError, match=r"deviation of 2 must be between 0\.03 and 1"):
         unbounded(math.log(2.0))
 
 

@@ -4,8 +4,8 @@
     V(dawn)     ≈ Σ rewards from this day to the last            γ = 1: a stock bought today pays on all days left
 
 It sees what the agent sees at dawn (L2's inputs) and, of its own, `game_inputs`: how many days are left, how long the
-game is, and what a day's work and a day's storage are worth beside the initial balance. L2's inputs leave these out:
-its prices are not relative to the money there is. The layers' files do not change for it.
+game is, and what a day's work and a day's storage are worth compared with the initial balance. L2's inputs leave these
+out: its prices are not relative to the money there is. The layers' files do not change for it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ _NEAR = 4
 
 
 def game_inputs(days: DayBatch, costs: NDArray[np.floating]) -> NDArray[np.float32]:
-    """What the critic sees beside L2's inputs; `costs` (N, 3): shortfall penalty, storage, disposal, of the day.
+    """What the critic sees in addition to L2's inputs; `costs` (N, 3): shortfall penalty, storage, disposal, of the
+    day.
 
     days left/100 · T/100 · days left · L · (spot in, spot out, production cost)/B0 · stock/L · arrivals/L · sales/L ·
     days left · storage of the stock/B0 · shortfall penalty · place in the chain            each within −5..5  # (N, 11)

@@ -41,7 +41,7 @@ from echelon.runtime.devices import device_of_layer, on_device
 
 QTransform = Literal["none", "log1p", "sqrt"]
 SQRT_FROM = 1e-6
-"""The slope of sqrt has no bound at 0."""
+"""The slope of sqrt is unbounded at 0."""
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ PIECES = 5.0
 RATIO_STEP = 0.1
 """One unit of the price head is 10 % of spot: the width of the issues' price range."""
 RATIO_UNITS = 20.0
-"""At most so many of them up or down."""
+"""At most this many of them up or down."""
 STATIC_PIECES, NEAR_PIECES = [1, 2, 8, 9], [0, 1, 3]
 """Inputs that count pieces: stock and commitments of the day; Q_in, Q_out and material of a day ahead."""
 

@@ -1,4 +1,4 @@
-"""What may stand between L3's choice and the reservation: a guard for scheme F, and L4's modulation of residuals.
+"""What may change L3's choice before the reservation: a guard for scheme F, and L4's modulation of residuals.
 
 Both are off by default. Neither leaves L1's limits: the rules stay inside them, and what is modulated is clipped.
 """

@@ -187,7 +187,7 @@ class TemporalDecisionTransformer(Layer, LearntExecutor):
             nn.init.normal_(table.weight, std=0.1)
 
     def new_cache(self, threads: int) -> HistoryCache:
-        """Room for the histories of so many threads, all empty."""
+        """Caches for the histories of `threads` threads, all empty."""
         return _PLAY.of(self, self.fuse.weight).new_cache(threads)
 
     def states(self, tokens: Tensor, mask: Tensor, thread: Tensor, history: Tensor) -> Tensor:
@@ -217,7 +217,7 @@ class TemporalDecisionTransformer(Layer, LearntExecutor):
         return _PLAY.of(self, self.fuse.weight).act(np.asarray(state), situation, generator=generator, greedy=greedy)
 
     def offers(self, parts: Parts, x: L3Inputs) -> Tensor:
-        """The offers that stored choices stand for; zeros unless REJECT.  # (N, 3) quantity, days ahead, unit price"""
+        """The offers that stored choices represent; zeros unless REJECT.  # (N, 3) quantity, days ahead, unit price"""
         offer = torch.stack([x.legal.first_q + parts["dq"], parts["day"], x.legal.first_p + parts["dp"]], -1)
         return offer.masked_fill((parts["op"] != REJECT)[:, None], 0)
 

@@ -70,7 +70,7 @@ class HistoryCache:
         return len(self._length)
 
     def restart(self) -> None:
-        """Forget all offers; what stands before any offer is known already."""
+        """Forget all offers; the state before any offer is known already."""
         self._length[:] = 0
         self._state[:] = self._nothing_said
 
@@ -79,7 +79,7 @@ class HistoryCache:
         return self._state[rows]
 
     def tell(self, rows: Ints, tokens: Array, count: Ints) -> None:
-        """Tell each thread its next offers, `count` of them; behind these the last one stands again.
+        """Give each thread its next offers, `count` of them; the rest repeat the last one.
 
         (n,), (n, L, 4), (n,)
         """

@@ -28,8 +28,8 @@ class Legal:
     day: Tensor  # (N, H+1) bool
     least: Tensor  # (N,) smallest quantity
     most: Tensor  # (N, H+1) largest quantity of each day
-    first_q: Tensor  # (N,) quantity that index 0 of the quantity head stands for
-    first_p: Tensor  # (N,) price that index 0 of the price head stands for
+    first_q: Tensor  # (N,) quantity that index 0 of the quantity head represents
+    first_p: Tensor  # (N,) price that index 0 of the price head represents
     low_p: Tensor  # (N,)
     high_p: Tensor  # (N,)
     money: Tensor  # (N,) whole currency: what buys an integer number at an integer price is an integer
@@ -43,13 +43,13 @@ class Legal:
         return torch.stack([self.accept, self.reject, torch.ones_like(self.accept)], -1)
 
     def quantities(self, day: Tensor, size: int) -> tuple[Tensor, Tensor]:
-        """Quantities the head's indices stand for, and which are legal on `day`.  # (N, size) each"""
+        """Quantities the head's indices represent, and which are legal on `day`.  # (N, size) each"""
         q = self.first_q[:, None] + torch.arange(size, device=day.device)
         most = self.most.gather(1, day[:, None])
         return q, (q >= self.least[:, None]) & (q <= most)
 
     def prices(self, quantity: Tensor, size: int) -> tuple[Tensor, Tensor]:
-        """Prices the head's indices stand for, and which are legal for `quantity`.  # (N, size) each"""
+        """Prices the head's indices represent, and which are legal for `quantity`.  # (N, size) each"""
         p = self.first_p[:, None] + torch.arange(size, device=quantity.device)
         inside = (p >= self.low_p[:, None]) & (p <= self.high_p[:, None])
         return p, inside & (quantity[:, None] * p <= self.money[:, None])

@@ -47,7 +47,7 @@ class LearntExecutor:
     """of a history's state"""
 
     def new_cache(self, threads: int) -> HistoryCache:
-        """Room for the histories of so many threads, all empty."""
+        """Caches for the histories of `threads` threads, all empty."""
         raise NotImplementedError
 
     def act(
@@ -99,7 +99,7 @@ class PlayExecutor(LearntExecutor):
         self.quantities, self.prices = np.arange(Q_SIZE), np.arange(P_SIZE)
 
     def new_cache(self, threads: int) -> HistoryCache:
-        """Room for the histories of so many threads, all empty."""
+        """Caches for the histories of `threads` threads, all empty."""
         return HistoryCache(self.trunk, threads)
 
     def act(
@@ -229,7 +229,7 @@ class _Pick:
         return chosen, log_probs[np.arange(len(chosen)), chosen], log_probs
 
     def skip(self, heads: int) -> None:
-        """Heads that nobody is asked; their random numbers are used up."""
+        """Heads that are not needed; their random numbers are consumed."""
         for _ in range(0 if self.greedy else heads):
             self._uniform()
 

@@ -24,7 +24,7 @@ from echelon.runtime.arrays import Bools, Floats, Ints
 
 Q_SIZE, P_SIZE = 2 * DELTA_Q + 1, 2 * DELTA_P + 1
 PRIOR = 1.0
-"""How far L1's choice stands above the others before anything is learnt, as logits: enough to be chosen, and no more
+"""How far L1's choice is above the others before anything is learnt, as logits: enough to be chosen, and no more
 to unlearn than must be (4 gave 1.64 where 1 gave 1.60)."""
 PRIOR_SCALE = 20.0
 """Priors are stored divided by it: an optimiser's step then moves them as far as a layer of weights moves a logit."""
@@ -37,9 +37,9 @@ SHARES = 9
 Array = NDArray[np.float32]
 Mode = Literal["residual", "direct"]
 NEAR_DAYS = 11
-"""Days ahead whose limits stand in the context: the game's horizon is 10."""
+"""Days ahead whose limits are in the context: the game's horizon is 10."""
 SEEN = slice(0, 4)
-"""Where in the context the last token stands: all that the last-token control may see."""
+"""Where the last token is in the context: all that the last-token control may see."""
 
 
 _PLENTY = 1e15
@@ -141,7 +141,7 @@ def _pieces(q: NDArray[np.floating]) -> NDArray[np.floating]:
 
 
 def _price_deviation(price: Floats, spot: Floats) -> Floats:
-    """How far a price lies from spot, in fifths; 0 where there is no price."""
+    """How far a price is from spot, in fifths; 0 where there is no price."""
     return np.where(price > 0, _between(5.0 * (price / spot - 1.0), -2.0, 2.0), 0.0)
 
 
@@ -209,7 +209,7 @@ def _near(days: NDArray[np.generic]) -> NDArray[np.generic]:
 
 
 _COUNTED = ((0, 8), (8, 9), (9, 11), (11, 12), (12, 13), (13, 14), (14, 15), (15, 16), (16, 17), (17, 17 + NEAR_DAYS))
-"""Where in `counted` they stand; `left` is what is open of the goal before and after the offer on the table."""
+"""Their positions in `counted`; `left` is what is open of the goal before and after the offer on the table."""
 _SIDES = np.tile([0, 1], 4)
 _OPS, _ROLES = np.eye(3, dtype=np.float32), np.eye(2, dtype=np.float32)
 CONTEXT = 4 + 8 + 8 + 8 + 3 + 3 + 2 + 3 + 1 + 2 * NEAR_DAYS + 1 + 2 + 1 + 4 + 3 + 2 + 4 + 5 + 4
@@ -227,8 +227,8 @@ class LegalArrays(NamedTuple):
     day: Bools  # (N, H+1)
     least: Ints  # (N,) smallest quantity
     most: NDArray[np.int32]  # (N, H+1) largest quantity of each day
-    first_q: Ints  # (N,) quantity that index 0 of the quantity head stands for
-    first_p: Ints  # (N,) price that index 0 of the price head stands for
+    first_q: Ints  # (N,) quantity that index 0 of the quantity head represents
+    first_p: Ints  # (N,) price that index 0 of the price head represents
     low_p: Ints  # (N,)
     high_p: Ints  # (N,)
     money: Ints  # (N,) whole currency: what buys an integer number at an integer price is an integer

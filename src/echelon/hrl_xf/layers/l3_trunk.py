@@ -2,7 +2,7 @@
 
 The state after n offers depends on these offers alone: not on what comes later, not on padding, not on the decision
 that reads it. So one pass over a whole negotiation serves all its decisions in training; in play `l3_history` extends a
-thread's state by one offer at a time. Position 0 is a token that stands for "nothing said yet".
+thread's state by one offer at a time. Position 0 is a token that means "no offer yet".
 """
 
 from __future__ import annotations
@@ -69,8 +69,8 @@ class HistoryTrunk(nn.Module):
     def forward(self, tokens: Tensor, mask: Tensor) -> Tensor:
         """State before any offer and after each, for threads padded behind.  # (B, L, 4), (B, L) -> (B, L+1, w)
 
-        Padding stands behind all tokens of its thread, where causal attention does not look; it is set to zero so that
-        not even a NaN in it can pass. Places beyond `max_tokens` are not told apart, and an offer looks at the last
+        Padding follows all tokens of its thread, where causal attention does not look; it is set to zero so that
+        not even a NaN in it can pass. Places beyond `max_tokens` are not distinguished, and an offer looks at the last
         `max_tokens` offers, itself included: earlier ones are forgotten.
         """
         B, L, _ = tokens.shape

@@ -3,7 +3,8 @@
 α is a softmax over the threads. The network sees a set: no thread has a place in it, and padding is not part of it.
 Attention scores carry the bias −|d_i − d_j| (scaled a head) plus a learned table over the distance in days. How much of
 a crowd a thread stands in is a sum over its neighbours, which the softmax of attention divides out again; so its
-logarithm, the log-sum-exp of the scores, goes on beside what attention gathers. The teacher's conflict is such a sum.
+logarithm, the log-sum-exp of the scores, is passed on with what attention gathers. The teacher's conflict is such a
+sum.
 """
 
 from __future__ import annotations
@@ -82,7 +83,7 @@ class GlobalCoordinator(Layer):
         nn.init.normal_(self.day.weight, std=0.1)
 
     def logits(self, thread_feat: Tensor, global_feat: Tensor, days: Tensor, role: Tensor, mask: Tensor) -> Tensor:
-        """(S, K, 24), (S, 30), (S, K), (S, K, 2), (S, K) → (S, K); what stands in padding has no effect."""
+        """(S, K, 24), (S, 30), (S, K), (S, K, 2), (S, K) → (S, K); padding has no effect."""
         feat = thread_feat.masked_fill(~mask[..., None], 0.0)
         days = days.masked_fill(~mask, 0).clamp(0, self.horizon)
         x = self.thread(feat) + self.day(days) + self.role(role.masked_fill(~mask[..., None], 0.0))

@@ -41,7 +41,7 @@ class ThreadStates:
 
     @cached_property
     def standing(self) -> Floats:
-        """The last offer, or the baseline where nobody has spoken.  # (K, 3)"""
+        """The last offer, or the baseline where there is none yet.  # (K, 3)"""
         return np.where(self.spoken[:, None], self.last, self.baseline)
 
     @cached_property

@@ -25,7 +25,7 @@ class Weights:
     def __init__(self, arrays: Mapping[str, Array], prefix: str = "", unused: set[str] | None = None) -> None:
         self._arrays, self._prefix = arrays, prefix
         self.unused = set(arrays) if unused is None else unused
-        """names that nobody has asked for yet"""
+        """names that were not read yet"""
 
     def below(self, name: str) -> Weights:
         """The weights of a part of the layer."""

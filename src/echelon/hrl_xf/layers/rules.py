@@ -1,4 +1,4 @@
-"""The layers by rule: what LitaAgentRules plays, what stands in for a layer that fails, and a teacher."""
+"""The layers by rule: what LitaAgentRules plays, what replaces a layer that fails, and a teacher."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class BaselineExecutor:
 
 
 class HeuristicExecutor:
-    """A round's action without learning: sell on any day to whoever buys, buy what the goal wants, cheapest first.
+    """A round's action without learning: sell on any day to anyone who buys, buy what the goal wants, cheapest first.
 
     Same signature as the network's `act`; the history's state is not looked at. Each decision is made from its own
     situation alone, so a network can learn it.

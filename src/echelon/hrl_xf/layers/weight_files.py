@@ -38,7 +38,7 @@ P = TypeVar("P", bound=Player)
 
 
 def layer_path(path: str | Path) -> Path:
-    """Where weights called `path` lie: names of other formats (`l2_bc.pt`) mean the file beside them of ours."""
+    """The file of the weights called `path`: names of other formats (`l2_bc.pt`) mean our file of the same stem."""
     where = Path(path)
     for suffix in OLD_SUFFIXES:
         if where.name.endswith(suffix):

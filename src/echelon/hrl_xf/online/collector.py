@@ -31,7 +31,7 @@ MAX_PAST = 8
 
 @dataclass(frozen=True)
 class RoundData:
-    """What a round gave beside the batches."""
+    """What a round gave in addition to the batches."""
 
     seats: list[Seat]
     table: Table
@@ -137,7 +137,7 @@ def play_all(
             try:
                 results.append(future.result())
                 progress.done()
-            except Exception as error:  # noqa: BLE001 - one bad world does not end a night
+            except Exception as error:  # noqa: BLE001 - a world that fails does not stop the round
                 log.error("%s failed: %s: %s", name, type(error).__name__, error)
                 results.append(None)
                 progress.failed()

@@ -41,7 +41,7 @@ def unbounded(log_std: float) -> float:
     """The inverse of `bounded`."""
     if not LOG_STD[0] < log_std < LOG_STD[1]:
         low, high = (math.exp(bound) for bound in LOG_STD)
-        raise ValueError(f"a deviation of {math.exp(log_std):g} must lie between {low:g} and {high:g}")
+        raise ValueError(f"a deviation of {math.exp(log_std):g} must be between {low:g} and {high:g}")
     return _MIDDLE + _HALF * math.atanh((log_std - _MIDDLE) / _HALF)
 
 

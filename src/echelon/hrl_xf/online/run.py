@@ -33,7 +33,7 @@ START = "validation_start.json"
 
 
 def train_online(options: OnlineOptions) -> None:
-    """Play and learn until all rounds are done; the best layers by validation stand in the run's directory."""
+    """Play and learn until all rounds are done; the best layers by validation are in the run's directory."""
     torch.set_num_threads(1)
     with ExitStack() as stack:
         executor = stack.enter_context(make_executor(options.parallelism))
@@ -79,7 +79,7 @@ def validation_start(training: OnlineTraining, folder: RunDir, executor: NamedEx
 def validate(
     training: OnlineTraining, folder: RunDir, executor: NamedExecutor, metrics: MetricsWriter, start: Played
 ) -> None:
-    """Play the validation worlds; the best layers so far stand in the run's directory."""
+    """Play the validation worlds; the best layers so far are in the run's directory."""
     played = play_validation(training.options, executor, training.learner.weights())
     found = gains(training.options, played, start)
     earlier = read_metrics(folder.path).get("Validation/all/gain")

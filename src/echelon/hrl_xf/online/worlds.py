@@ -30,7 +30,7 @@ from echelon.hrl_xf.options.compete import Seats
 from echelon.runtime.seeding import rng, task_seed
 
 Kinds = ("GreedyStdAgent", "RandomStdAgent", "SyncRandomStdAgent", "ours", "rival")
-"""What the critic tells apart among those who sit in a world."""
+"""The kinds of agents in a world that the critic distinguishes."""
 CENTRAL = 3 * len(Kinds) + 3
 
 

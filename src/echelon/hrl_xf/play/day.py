@@ -1,7 +1,7 @@
 """A day in play: what the agent knows since dawn, and its answers to all threads of a call at once.
 
 At dawn: `DayState` → features → L2's goal. At each call: L1's view of the threads → L4's α → L3, one forward for all →
-reservation in the order of α. Threads stand in the order of their names, so the order in which a simulator lists them
+reservation in the order of α. Threads are in the order of their names, so the order in which a simulator lists them
 changes nothing.
 
 What L3 and L4 see is made by the same functions as their training data, from the same things: the state at dawn, the
@@ -38,7 +38,7 @@ Array = NDArray[np.float32]
 
 
 class BadLayerError(RuntimeError):
-    """A layer gave something that is no goal, no α or no action."""
+    """A layer returned something that is not a goal, an α or an action."""
 
 
 class Spoken(NamedTuple):
@@ -121,7 +121,7 @@ class _View:
 
 
 class DayPlay:
-    """The agent's mind from dawn to dusk."""
+    """The agent's state from the start of a day to its end."""
 
     def __init__(
         self,
@@ -145,7 +145,7 @@ class DayPlay:
             name: Thread(name, partners[name] == "seller", row) for row, name in enumerate(sorted(partners))
         }
         self.promised: dict[str, Offer] = {}
-        """by partner: offers the agent has sent or accepted and whose fate is open"""
+        """by partner: offers the agent has sent or accepted and whose outcome is open"""
         learnt = layers.l3
         self.cache: HistoryCache | None = None
         if isinstance(learnt, LearntExecutor) and learnt.view == "all":
@@ -174,7 +174,7 @@ class DayPlay:
         return thread is not None and not thread.ended
 
     def heard(self, partner: str, offer: Offer) -> None:
-        """The partner made an offer; the same one again is no news."""
+        """The partner made an offer; a repeated one is ignored."""
         thread, seen = self.threads[partner], self._spoken(offer, mine=False)
         if thread.seen != seen or thread.last_mine or not thread.spoken:
             thread.offers.append(seen)
@@ -318,7 +318,8 @@ class DayPlay:
         return tokens_of(offers[:, :3], offers[:, 3] == 1, issues[:, 4], issues[:, 5])
 
     def _wishes(self, asked: Sequence[Question], actions: L3Actions) -> list[Wish]:
-        """L3's choices as answers. Whatever can be clipped is left to L1; what is no answer at all is an error."""
+        """L3's choices as answers. Whatever can be clipped is left to L1; anything that is not an answer is an
+        error."""
         K = len(asked)
         finite = np.isfinite(actions.log_prob).all()
         if actions.op.shape != (K,) or actions.offer.shape != (K, 3) or not finite:

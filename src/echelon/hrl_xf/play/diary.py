@@ -1,4 +1,4 @@
-"""What the layers of one LitaAgentHRL thought in one world: the arena keeps it beside the tracker's log.
+"""What the layers of one LitaAgentHRL computed in one world: the arena keeps it with the tracker's log.
 
     diary = Diary()
     agent.on_decided = diary.note
@@ -6,7 +6,7 @@
     write_diary(path, diary.finish(agent_id=…, competitor=…, world_id=…, config_id=…, seed=…))
 
 A thought belongs to the decision of the log with the same day, partner and round. Where the agent was asked twice in
-one round, the last thought is the one whose answer left. A thread that is not asked anew keeps its promise and has no
+one round, the last thought is the one whose answer left. A thread that is not asked again keeps its promise and has no
 thought of its own.
 """
 
@@ -165,7 +165,7 @@ def _rounded(numbers: list[float]) -> list[float]:
 
 
 def write_diary(path: Path, diary: AgentDiary) -> None:
-    """Write it, whole or not at all."""
+    """Write it atomically."""
     write_atomic(path, gzip.compress(msgspec.json.encode(diary), compresslevel=6, mtime=0))
 
 
@@ -174,7 +174,7 @@ def read_diary(path: Path) -> AgentDiary:
     try:
         diary = msgspec.json.decode(gzip.decompress(path.read_bytes()), type=AgentDiary)
     except (msgspec.DecodeError, OSError, EOFError) as error:
-        raise ValueError(f"{path} is no diary ({error})") from error
+        raise ValueError(f"{path} is not a diary ({error})") from error
     if diary.format_version != FORMAT_VERSION:
         raise ValueError(f"{path} has format_version {diary.format_version}, this Echelon reads {FORMAT_VERSION}")
     return diary

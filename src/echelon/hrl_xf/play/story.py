@@ -1,6 +1,6 @@
-"""A log as a story: what an agent knew, wanted, heard, said, signed and paid, one day at a time.
+"""A log day by day: what an agent knew, wanted, was offered, offered, signed and paid.
 
-Everything is read from the log's entries; only the goal is made anew by L2, which is a function of the day.
+Everything is read from the log's entries; only the goal is computed again by L2, which is a function of the day.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ def _thread(story: DayStory, partner: str, role: Role) -> ThreadStory:
 
 @dataclass(frozen=True)
 class Totals:
-    """What a whole story comes to."""
+    """Totals over all days."""
 
     bought: int
     bought_at: float

@@ -1,7 +1,7 @@
 """Days as arrays, the offers seen on them, and the ledger of what was signed since dawn.
 
 What is computed from them (features, limits, baselines, labels) is a pure function and works on N days at once. A
-single day is the batch of one, and a day's numbers are the same bit for bit whatever stands beside it: only
+single day is the batch of one, and a day's numbers are the same bit for bit in any batch: only
 element-wise operations, sums along a row in a fixed order and sums of whole numbers (exact in float64) are used.
 Inside all is float64; what goes into a network is float32. H is the planning horizon; k counts days ahead, 0 is today.
 """
@@ -51,7 +51,7 @@ class Offers:
         if len(shapes) != 1 or self.row.ndim != 1:
             raise ValueError(f"columns of offers must have one shape (M,), got {sorted(shapes)}")
         if (self.row[1:] < self.row[:-1]).any():
-            raise ValueError("offers must stand in the order of their days; sort them by row")
+            raise ValueError("offers must be in the order of their days; sort them by row")
 
     @property
     def weight(self) -> Floats:
@@ -170,7 +170,7 @@ class DayBatch:
         return replace(self, offers=self.offers.where(np.zeros(len(self.offers.row), np.bool_)))
 
     def take(self, rows: Ints) -> DayBatch:
-        """The days of `rows`, in that order, repeated as often as they stand there."""
+        """The days of `rows`, in that order, repeated as often as they occur."""
         arrays = {f.name: getattr(self, f.name)[rows] for f in fields(self)[:-1]}
         if not len(self.offers.row):
             return DayBatch(**arrays, offers=self.offers)
@@ -225,7 +225,7 @@ def day_batch(days: Sequence[DayState], horizon: int = 40) -> DayBatch:
 
 @dataclass(frozen=True)
 class Ledger:
-    """What has been signed since dawn, by days ahead: N rows beside the N rows of a `DayBatch`."""
+    """What has been signed since dawn, by days ahead: N rows for the N rows of a `DayBatch`."""
 
     step: Ints  # (N,) the day
     q_in: Floats  # (N, H+1)
@@ -253,7 +253,7 @@ class Ledger:
     def after_each_deal(cls, days: DayBatch, deals: Sequence[Sequence[tuple[Role, Offer]]]) -> tuple[Ledger, Ints]:
         """All ledgers of the days: row `first[i] + n` is day i after its first n deals. Returns (ledger, first)."""
         if len(deals) != len(days):
-            raise ValueError(f"deals of {len(deals)} days beside {len(days)} days")
+            raise ValueError(f"deals of {len(deals)} days for {len(days)} days")
         counts = np.array([len(d) for d in deals], np.int64)
         first = np.cumsum(counts + 1) - counts - 1  # (N,)
         day_of = np.repeat(np.arange(len(days)), counts + 1)  # (R,)

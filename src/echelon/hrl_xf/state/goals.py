@@ -10,7 +10,7 @@ A label looks back at a whole day of an expert, for each side and bucket:
 - active: what the expert was still asking for when the day ended, only on a side where it signed nothing: the last
   offer *it* sent in each thread, soft-bucketed. An agent divides its need among its partners, so the sum over threads
   is its intent; adding up all rounds would count one wish many times, and partners' offers are their wishes, not its.
-  An offer the framework made in its name is no intent either.
+  An offer that the framework made for it does not show intent either.
 - A in the price is about the market: the offers partners made that day, weighted as in the features.
 """
 
@@ -30,7 +30,8 @@ GOAL_SIZE = 16
 GAP_WEIGHT = 0.6
 ACTIVE_WEIGHT = 0.15
 _MEDIAN_SCALE = 2.0**36
-"""Weights as whole numbers, so that a running sum over all days is exact and a day does not feel its neighbours."""
+"""Weights as whole numbers, so that a running sum over all days is exact and a day does not depend on its
+neighbours."""
 
 
 @dataclass(frozen=True)
@@ -134,7 +135,8 @@ def _by_row(offers: Offers, values: Floats, n: int) -> Floats:
 
 
 def _price(day: DayBatch, seller: bool, signed: Floats, money: Floats, offers: Offers, buckets: Buckets) -> Floats:
-    """P by bucket: D = VWAP of deals, A = mean and median of offers, half each (mean alone beside deals), S = spot."""
+    """P by bucket: D = VWAP of deals, A = mean and median of offers, half each (mean alone where there are deals), S =
+    spot."""
     n = len(day)
     spot = (day.spot_price_out if seller else day.spot_price_in)[:, None]
     weight = offers.weight[:, None] * buckets.weights(offers.ahead)  # (M, 4)

@@ -9,7 +9,7 @@ How the game counts (scml 0.8.4), with L lines, stock I[k] at dawn of day t+k, a
 So no day ships more than L, a stock of L serves every later day, and a piece beyond L costs storage for ever. L1's
 limits come from the day at dawn and the ledger of what was signed since, whose deals count like commitments:
 
-    I_low[d]       = inventory_input + Σ_{k<d} max(0, A[k] − L)    stock of day t+d, whatever else is sold meanwhile
+    I_low[d]       = inventory_input + Σ_{k<d} max(0, A[k] − L)    stock of day t+d, whatever else is sold until then
     Q_safe_sell[d] = min(L, I_low[d] + A[d]) − S[d]
     I_end          = inventory_input + Σ_k max(0, A[k] − L)
     fill           = L − I_end                                     what a full stock lacks

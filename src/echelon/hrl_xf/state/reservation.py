@@ -43,7 +43,7 @@ Refused = Literal["baseline", "clip"]
 
 
 class Reservations:
-    """One side of a day: what is signed and what is promised, and what L1 still allows beside it."""
+    """One side of a day: what is signed and what is promised, and what L1 still allows in addition."""
 
     def __init__(self, layer: L1SafetyLayer, day: DayBatch, ledger: Ledger, seller: bool, issues: Ints) -> None:
         """`day` and `ledger` have one row; `issues` are the bounds of the side's negotiations.  # (1, 6)"""

@@ -1,6 +1,6 @@
 """A day's state as the guide writes it: the dictionary of a `daily_status` event, or one with the guide's fields only.
 
-What a caller reads must be there; what it does not read may be missing, and an unknown field is no concern of ours.
+What a caller reads must be there; what it does not read may be missing, and unknown fields are ignored.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ OF_L1 = (
 OF_FEATURES = (
     *OF_L1, "inventory_output", "production_cost", "my_input_product", "my_output_product", "n_products",
 )  # fmt: skip
-"""What L2's features are made of, beside yesterday's offers, which may be none."""
+"""What L2's features are computed from, except yesterday's offers, which may be absent."""
 _ZEROS = (
     "inventory_output", "production_cost", "n_suppliers", "n_consumers", "needed_supplies", "needed_sales",
     "exogenous_input_quantity", "exogenous_input_price", "exogenous_output_quantity", "exogenous_output_price",

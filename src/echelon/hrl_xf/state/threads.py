@@ -9,7 +9,7 @@ from echelon.runtime.arrays import Bools, Ints
 
 DELTA_Q = 30
 DELTA_P = 20
-"""Residuals beyond ± these are out of the range that L3's heads stand for."""
+"""Residuals beyond ± these are outside the range of L3's heads."""
 
 
 def tokens_of(offers: Ints, mine: Bools, low: Ints, high: Ints) -> NDArray[np.float32]:
