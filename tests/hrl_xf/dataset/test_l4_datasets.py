@@ -7,8 +7,8 @@ import pytest
 
 from echelon.hrl_xf.dataset.datasets import L4Dataset, l4_of, macro_of
 from echelon.hrl_xf.dataset.goal_backfill import with_goals
-from echelon.hrl_xf.layers.l4_features import teacher_alpha
 from echelon.hrl_xf.state.schema import DecisionEntry
+from tests.hrl_xf.layers.examples import teacher_alpha
 from tests.hrl_xf.log_examples import PENGUIN_FIRST, PENGUIN_MIDDLE, data_of, log_of
 from tests.hrl_xf.state.examples import same_bits
 

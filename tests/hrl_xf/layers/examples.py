@@ -10,6 +10,7 @@ import torch
 
 from echelon.hrl_xf.layers.l3_executor import TemporalDecisionTransformer
 from echelon.hrl_xf.layers.l3_situation import Situation
+from echelon.hrl_xf.layers.l4_features import teacher_alphas
 from echelon.hrl_xf.layers.rules import HeuristicManager
 from echelon.hrl_xf.state.day_batch import Ledger, day_batch, in_days_ahead, issue_bounds
 from echelon.hrl_xf.state.goals import open_goal
@@ -23,7 +24,7 @@ from echelon.hrl_xf.state.schema import (
     Offer,
     Role,
 )
-from echelon.runtime.arrays import Bools, Ints
+from echelon.runtime.arrays import Bools, Floats, Ints
 from tests.hrl_xf.log_examples import log_of
 
 
@@ -105,3 +106,8 @@ def small_l3() -> TemporalDecisionTransformer:
     """A layer that learns fast, the same each time."""
     torch.manual_seed(0)
     return TemporalDecisionTransformer(width=16, heads=2, layers=1, hidden=32)
+
+
+def teacher_alpha(days: Ints, priority: Floats) -> Floats:
+    """The teacher's α of the threads of one set.  # (K,)"""
+    return teacher_alphas(days, priority, np.array([0]))

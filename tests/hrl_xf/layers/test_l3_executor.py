@@ -13,7 +13,7 @@ import torch
 from echelon.hrl_xf.layers.files import save_layer
 from echelon.hrl_xf.layers.l3_executor import TemporalDecisionTransformer, against_share, load_l3
 from echelon.hrl_xf.layers.l3_inputs import L3Inputs
-from echelon.hrl_xf.layers.l3_situation import CONTEXT, Mode, Situation, context_of, may_accept
+from echelon.hrl_xf.layers.l3_situation import CONTEXT, Mode, Situation, context_of
 from echelon.hrl_xf.layers.protocols import L3Actions
 from echelon.hrl_xf.layers.rules import HeuristicExecutor
 from echelon.hrl_xf.state.l1_safety import L1SafetyLayer
@@ -108,7 +108,7 @@ def test_masked_actions_have_probability_zero_and_the_rest_sums_to_one(middle: P
     accept = policy.log_prob(
         {"op": torch.full((n,), ACCEPT), **{k: torch.zeros(n).long() for k in ("day", "dq", "dp")}}
     )
-    assert (accept[~torch.as_tensor(may_accept(s))] == -torch.inf).all()
+    assert (accept[~torch.as_tensor(s.acceptable)] == -torch.inf).all()
 
 
 def test_a_side_with_nothing_open_ends_without_nan(middle: Played) -> None:

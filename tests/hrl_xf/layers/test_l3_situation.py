@@ -11,7 +11,7 @@ import pytest
 from echelon.hrl_xf.dataset.datasets import MicroDataset
 from echelon.hrl_xf.dataset.tournament import open_tournament
 from echelon.hrl_xf.layers.l3_inputs import legal_of
-from echelon.hrl_xf.layers.l3_situation import P_SIZE, Q_SIZE, Situation, may_accept
+from echelon.hrl_xf.layers.l3_situation import P_SIZE, Q_SIZE, Situation
 from echelon.hrl_xf.learning.sources import situation_of
 from echelon.hrl_xf.state.l1_safety import L1SafetyLayer
 from echelon.runtime.arrays import Floats
@@ -34,7 +34,7 @@ def test_from_the_data_set_as_in_play(path: Path, tmp_path: Path) -> None:
         legal = legal_of(s, "residual", Q_SIZE, P_SIZE)
         columns = [
             s.relative_time, s.seller, s.on_table, np.where(s.on_table[:, None], s.seen, 0), s.legal_baseline, s.issues,
-            s.B_free, s.safe * s.open, s.open, s.baseline, s.l1_op, s.spot, may_accept(s), legal.day, legal.ops(),
+            s.B_free, s.safe * s.open, s.open, s.baseline, s.l1_op, s.spot, s.acceptable, legal.day, legal.ops(),
         ]  # fmt: skip
         found = np.concatenate([np.asarray(c, np.float64).reshape(len(s), -1) for c in columns], axis=1)
         sorted_rows: Floats = found[np.lexsort(found.T)]

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from echelon.hrl_xf.layers.l4_features import (
     ThreadStates,
     global_features,
-    teacher_alpha,
     teacher_alphas,
     thread_features,
     thread_priority,
 )
+from tests.hrl_xf.layers.examples import teacher_alpha
 
 pytestmark = pytest.mark.numeric
 
@@ -27,11 +27,6 @@ def test_the_teachers_worked_example() -> None:
 def test_a_lone_thread_gets_everything_and_priority_shifts_weight() -> None:
     assert teacher_alpha(np.array([7]), np.array([0.1])) == pytest.approx([1.0])
     assert teacher_alpha(np.array([2, 2]), np.array([3.0, 1.0])) == pytest.approx([0.75, 0.25])
-
-
-def test_sets_must_be_sets() -> None:
-    with pytest.raises(ValueError, match="K ≥ 1"):
-        teacher_alpha(np.array([], np.int64), np.array([]))
 
 
 sets = st.lists(

@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 
 from echelon.hrl_xf.dataset.datasets import l4_of, macro_of, micro_of
 from echelon.hrl_xf.dataset.tournament import TournamentData
-from echelon.hrl_xf.layers.l4_features import teacher_alpha
 from echelon.hrl_xf.learning.losses import l3_loss
 from echelon.hrl_xf.learning.sources import L2Source, L3Source, alphas_of, shuffled
-from tests.hrl_xf.layers.examples import small_l3
+from tests.hrl_xf.layers.examples import small_l3, teacher_alpha
 
 pytestmark = pytest.mark.numeric
 

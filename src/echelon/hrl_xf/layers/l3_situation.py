@@ -215,11 +215,6 @@ _OPS, _ROLES = np.eye(3, dtype=np.float32), np.eye(2, dtype=np.float32)
 CONTEXT = 4 + 8 + 8 + 8 + 3 + 3 + 2 + 3 + 1 + 2 * NEAR_DAYS + 1 + 2 + 1 + 4 + 3 + 2 + 4 + 5 + 4
 
 
-def may_accept(s: Situation) -> Bools:
-    """Whether the offer on the table is within L1's limits.  # (N,)"""
-    return s.acceptable
-
-
 class LegalArrays(NamedTuple):
     """What may be chosen at N decisions."""
 
@@ -257,4 +252,4 @@ def legal_arrays(s: Situation, mode: Mode, q_size: int, p_size: int) -> LegalArr
     within = (k >= s.issues[:, 2:3]) & (k <= s.issues[:, 3:4]) & (s.issues[:, 1:2] > 0)
     day = s.open & within & (most >= least[:, None]) & (can & (low_p <= high_p))[:, None]
     whole = np.floor(np.minimum(money, _PLENTY)).astype(np.int64)
-    return LegalArrays(may_accept(s), day, least, most, first_q, first_p, low_p, high_p, whole)
+    return LegalArrays(s.acceptable, day, least, most, first_q, first_p, low_p, high_p, whole)

@@ -62,22 +62,11 @@ def thread_priority(days: Ints, pressure: Floats, relative_time: Floats, price_g
     return np.minimum(np.maximum(raw, 0.1), 3.0)
 
 
-def teacher_alpha(days: Ints, priority: Floats) -> Floats:
-    """The heuristic coordinator: α of the threads of one set.  # (K,) -> (K,)
+def teacher_alphas(days: Ints, priority: Floats, first: Ints) -> Floats:
+    """The heuristic coordinator: α of the threads of each set; set i is the rows `first[i]:first[i+1]`.  # (K,)
 
     raw_i = priority_i / (d_i + 1) / (1 + Σ_{j≠i} exp(−|d_i − d_j| / 3)),  α = raw / Σ raw
     """
-    d = np.asarray(days, np.float64)
-    if d.ndim != 1 or d.shape != np.shape(priority) or not len(d):
-        raise ValueError(f"days {d.shape} and priority {np.shape(priority)} must have one shape (K,), K ≥ 1")
-    conflict = np.exp(-np.abs(d[:, None] - d) / CONFLICT_RANGE).sum(axis=1) - 1.0  # less the thread itself
-    raw = np.asarray(priority, np.float64) / (d + 1.0) / (1.0 + conflict)
-    alpha: Floats = raw / raw.sum()
-    return alpha
-
-
-def teacher_alphas(days: Ints, priority: Floats, first: Ints) -> Floats:
-    """`teacher_alpha` of many sets at once; set i is the rows `first[i]:first[i+1]`.  # (K,)"""
     sizes = np.diff(np.append(first, len(days)))
     alpha = np.empty(len(days))
     for size in np.unique(sizes):  # sets of one size are one batch
