@@ -91,7 +91,7 @@ def test_layers_that_cannot_be_made_are_refused_before_anything_is_played(text: 
 
 
 def test_all_of_them_play(direct: Path) -> None:
-    plan = ArenaPlan(parse_field("PenguinAgent,SyncRandomStdAgent"), "one", 8, 2)
+    plan = ArenaPlan(parse_field("PenguinAgent,SyncRandomStdAgent"), "one", 20, 2)
     middle = (c for c in (configuration(plan, i) for i in range(99)) if 0 < c.levels[c.focal[0]] < c.n_levels - 1)
     made = next(middle)  # a seat that buys and sells, in a world long enough for the rules to think it worth it
     seen = {}

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import logging
 import time
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
@@ -43,8 +44,20 @@ def train_online(options: OnlineOptions) -> None:
         resume(training, folder)
         step = training.loop.env_steps if folder.resumed else None
         metrics = stack.enter_context(MetricsWriter(folder.path, resume_step=step))
-        logging.getLogger("echelon.metrics").setLevel(logging.WARNING)
+        stack.enter_context(quiet_metrics())
         train(training, folder, executor, metrics)
+
+
+@contextmanager
+def quiet_metrics() -> Iterator[None]:
+    """Metrics have files of their own and need no lines on the console."""
+    figures = logging.getLogger("echelon.metrics")
+    before = figures.level
+    figures.setLevel(logging.WARNING)
+    try:
+        yield
+    finally:
+        figures.setLevel(before)
 
 
 def train(training: OnlineTraining, folder: RunDir, executor: NamedExecutor, metrics: MetricsWriter) -> None:
