@@ -28,7 +28,7 @@ def test_the_synchronous_cycle() -> None:
     agent, collector = make()
     assert (agent.policy_version, agent.samples_collected_this_round) == (0, 0)
     assert not agent.should_sync_update()
-    with pytest.raises(ValueError, match="no round to learn from"):
+    with pytest.raises(ValueError, match="no round is stored"):
         agent.sync_update()
     rollout = collector.collect(0, 80)
     assert agent.samples_collected_this_round == 80

@@ -27,11 +27,11 @@ def test_every_dawn_stands_before_the_calls_of_its_day() -> None:
         np.testing.assert_array_equal(np.flatnonzero(is_call), seat.calls["moment"])
 
 
-def test_a_wish_that_is_kept_and_was_an_offer_is_what_the_thread_then_heard() -> None:
+def test_an_offer_that_is_kept_is_what_its_thread_then_heard_of_us() -> None:
     offers = 0
     for seat in seats():
         w = seat.wishes
-        made = (w["chosen_op"] == REJECT) & (w["start"] + w["heard"] < len(seat.tokens))
+        made = w["answer"] == REJECT  # what the reservation left of the wish
         next_token = seat.tokens[(w["start"] + w["heard"])[made]]
         assert (next_token[:, 3] == 1).all()  # mine
         offers += int(made.sum())

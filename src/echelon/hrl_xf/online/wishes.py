@@ -182,7 +182,7 @@ class SeatRecorder:
                 thread, heard = threads[question.partner], call.history[k]
                 if answer.op == REJECT and not (heard < len(thread.offers) and thread.offers[heard][3]):
                     continue  # it never left
-                rows.append((moment, start[call.day, question.partner], heard, k))
+                rows.append((moment, start[call.day, question.partner], heard, k, answer.op))
         return _wish_table(self._calls, moment_of_call, rows), self._tokens(tokens), asked, changed
 
     def _tokens(self, offers: list[tuple[Any, ...]]) -> Array:
@@ -252,14 +252,14 @@ def _call_table(calls: list[_Call], moment: Ints) -> Table:
     }
 
 
-def _wish_table(calls: list[_Call], moment_of_call: Ints, rows: Sequence[tuple[int, int, int, int]]) -> Table:
+def _wish_table(calls: list[_Call], moment_of_call: Ints, rows: Sequence[tuple[int, int, int, int, int]]) -> Table:
     """The wishes that are kept, gathered from their calls."""
-    flat = np.array(rows, np.int64).reshape(-1, 4)  # moment, start, heard, thread of the call
+    flat = np.array(rows, np.int64).reshape(-1, 5)  # moment, start, heard, thread of the call, answer
     sizes = np.array([len(call.decided.questions) for call in calls], np.int64)
     first = np.cumsum(sizes) - sizes
     call_at = np.searchsorted(moment_of_call, flat[:, 0])
     keep = first[call_at] + flat[:, 3] if len(flat) else np.zeros(0, np.int64)
-    table: Table = {"moment": flat[:, 0], "start": flat[:, 1], "heard": flat[:, 2]}
+    table: Table = {"moment": flat[:, 0], "start": flat[:, 1], "heard": flat[:, 2], "answer": flat[:, 4]}
     for f in fields(Situation):
         columns = [getattr(call.decided.situation, f.name) for call in calls]
         if f.name in NEAR:
