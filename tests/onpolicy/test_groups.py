@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from echelon.onpolicy.batch import group_columns, some_columns
+from echelon.onpolicy.batch import bare, concatenate, filled, group_columns, some_columns
 from echelon.onpolicy.groups import Groups, in_order
 from echelon.onpolicy.optimizer import JointAdam
 from echelon.onpolicy.options import PPOOptions
@@ -79,6 +79,19 @@ def test_groups_are_equal_shares_of_the_columns() -> None:
         group_columns(batch, 3)
     with pytest.raises(ValueError, match="count=0"):
         Groups(0)
+
+
+def test_what_other_processes_need_of_a_batch_is_small_and_fits_beside_it() -> None:
+    mine, other = random_batch(3, 2, 2), random_batch(4, 2, 2)
+    sent = bare(other, keep=("action",))
+    assert (dict(sent.observation), list(sent.action)) == ({}, ["action"])
+    back = filled(sent, mine)
+    assert back.observation["observation"].shape == other.observation["observation"].shape
+    assert not back.observation["observation"].any()
+    assert (back.action["action"] == other.action["action"]).all()
+    assert (back.reward == other.reward).all()
+    joined = concatenate([mine, back])
+    assert joined.columns == 4
 
 
 def test_the_sum_is_in_order() -> None:

@@ -14,7 +14,7 @@ Words used throughout the engine:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -196,6 +196,25 @@ def some_columns(batch: RolloutBatch, columns: slice) -> RolloutBatch:
     changes: dict[str, Any] = {name: getattr(batch, name)[:, columns] for name in UNIT_FIELDS + SLOT_FIELDS}
     for tree in (*TREE_FIELDS, "state"):
         changes[tree] = {name: array[:, columns] for name, array in getattr(batch, tree).items()}
+    return replace(batch, **changes)
+
+
+def bare(batch: RolloutBatch, keep: Collection[str] = ()) -> RolloutBatch:
+    """The batch without what only its own learner looks at: observations, actions, masks, memories; but for `keep`."""
+    trees = (*TREE_FIELDS, "state")
+    kept = {tree: {name: a for name, a in getattr(batch, tree).items() if name in keep} for tree in trees}
+    changes: dict[str, Any] = kept
+    return replace(batch, **changes)
+
+
+def filled(batch: RolloutBatch, like: RolloutBatch) -> RolloutBatch:
+    """A bare batch with zeros where `like`, of other worlds, has something."""
+    changes: dict[str, Any] = {}
+    for tree in (*TREE_FIELDS, "state"):
+        rows = -(-batch.slots // batch.chunk) if tree == "state" else batch.slots
+        wanted = getattr(like, tree).items()
+        zeros = {name: np.zeros((rows, batch.columns, *a.shape[2:]), a.dtype) for name, a in wanted}
+        changes[tree] = {**zeros, **getattr(batch, tree)}
     return replace(batch, **changes)
 
 

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from echelon.onpolicy.advantage import batch_gae
-from echelon.onpolicy.batch import Array, RolloutBatch, VersionError, group_columns, some_columns
+from echelon.onpolicy.batch import Array, RolloutBatch, VersionError, bare, group_columns, some_columns
 from echelon.onpolicy.chunks import Chunks, cut
 from echelon.onpolicy.groups import Groups, in_order
 from echelon.onpolicy.loss import Count, Evaluation, PPOLoss, ppo_loss
@@ -127,10 +127,11 @@ class PPOLearner:
             if options.normalize_advantage
             else advantage
         )
-        parts = [
-            cut(some_columns(batch, columns), scaled[:, columns], target[:, columns]).to(self.device)
-            for columns in group_columns(batch, self.groups.count)
-        ]
+        parts = []
+        for group, columns in enumerate(group_columns(batch, self.groups.count)):
+            share = some_columns(batch, columns)
+            known = share if group in self.groups.mine else bare(share)  # of the others only who acts is asked
+            parts.append(cut(known, scaled[:, columns], target[:, columns]).to(self.device))
         fewest = min(len(chunks) for chunks in parts)
         if options.minibatches > fewest:
             where = "the batch" if len(parts) == 1 else "a group"

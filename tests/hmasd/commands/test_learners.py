@@ -75,7 +75,7 @@ def test_when_one_learner_dies_the_first_ends_and_says_how_to_resume(tmp_path: P
     (other,) = (int(pid) for pid in children(first.pid) if is_learner(pid))
     os.kill(other, signal.SIGKILL)
     _, said = first.communicate(timeout=60)
-    assert first.returncode == 2
+    assert first.returncode == 2, said
     assert "learner 1 (exit code -9) ended early; the same command resumes" in said
 
 

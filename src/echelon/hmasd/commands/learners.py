@@ -20,6 +20,8 @@ PORT = 29_500
 PATIENCE = timedelta(hours=2)
 """how long learners wait for one that is alive and late, as while it evaluates; one that died is noticed at once"""
 
+MOMENT = 5.0
+
 Follow = Callable[[TrainOptions, Groups], None]
 
 
@@ -40,13 +42,13 @@ def learners(options: TrainOptions, follow: Follow) -> Iterator[Groups]:
                 yield ProcessGroups(count)
             for other in others:
                 other.join()
-        except RuntimeError as error:  # what gloo raises when its peer is gone
-            dead = [f"learner {i} (exit code {p.exitcode})" for i, p in enumerate(others, 1) if p.exitcode]
-            if not dead:
+        except RuntimeError as error:
+            if "gloo" not in str(error):
                 raise
-            raise OSError(
-                f"{', '.join(dead)} ended early; the same command resumes from the last checkpoint"
-            ) from error
+            others[0].join(MOMENT)  # a peer is gone: its end is known a moment later than that of its connection
+            dead = [f"learner {i} (exit code {p.exitcode})" for i, p in enumerate(others, 1) if p.exitcode]
+            told = f"{', '.join(dead) or 'a learner'} ended early; the same command resumes from the last checkpoint"
+            raise OSError(told) from error
         finally:
             for other in others:
                 other.terminate()

@@ -25,7 +25,7 @@ from echelon.hmasd.config import HMASDConfig
 from echelon.hmasd.learning.rollout import Episodes, SkillCollector
 from echelon.hmasd.networks.networks import HMASDNetworks
 from echelon.hmasd.networks.sizes import Sizes
-from echelon.onpolicy.batch import Array, Rollout
+from echelon.onpolicy.batch import Array, Rollout, bare, filled
 from echelon.onpolicy.collector import join_rounds
 from echelon.onpolicy.groups import Groups
 from echelon.onpolicy.ppo import under
@@ -35,6 +35,10 @@ from echelon.runtime.seeding import task_seed
 State = dict[str, Tensor]
 Sent = dict[str, Array]
 """A state as it travels: arrays, since torch would send its tensors through shared memory of one machine."""
+
+
+SHOWN = ("skills",)
+"""what the log tells about the round of all processes"""
 
 
 @dataclass(frozen=True)
@@ -93,13 +97,23 @@ class LocalShares:
     def collect(self, version: int, steps: int) -> Rollout:
         """A round of equal shares; every process gets the whole."""
         share = steps // self._all.count
-        own = [(group.collect(version, share), group.episodes) for group in self.groups.values()]
-        shares = [pair for process in self._all.exchange(own) for pair in process]
-        self.episodes = Episodes.join([episodes for _, episodes in shares])
-        if len(own) < len(shares):
-            self._on_step(share * (len(shares) - len(own)))  # what the others collected
-        rounds = [rollout for rollout, _ in shares]
-        return rounds[0] if len(rounds) == 1 else join_rounds(rounds, version)
+        own = {i: group.collect(version, share) for i, group in self.groups.items()}
+        rounds = own if len(own) == self._all.count else self._with_others(own, share)
+        ended = [group.episodes for group in self.groups.values()]
+        self.episodes = Episodes.join([episodes for process in self._all.exchange(ended) for episodes in process])
+        return rounds[0] if len(rounds) == 1 else join_rounds([rounds[i] for i in sorted(rounds)], version)
+
+    def _with_others(self, own: dict[int, Rollout], share: int) -> dict[int, Rollout]:
+        """The rounds of all groups; those of other processes have zeros for what only their learner looks at."""
+        sent = {i: {level: bare(batch, SHOWN) for level, batch in rollout.items()} for i, rollout in own.items()}
+        like = next(iter(own.values()))
+        rounds = dict(own)
+        for process in self._all.exchange(sent):
+            for i, rollout in process.items():
+                if i not in own:
+                    rounds[i] = {level: filled(batch, like[level]) for level, batch in rollout.items()}
+        self._on_step(share * (len(rounds) - len(own)))  # what the others collected
+        return rounds
 
     def state_dict(self) -> State:
         """States of all groups; all processes must ask together."""
