@@ -69,9 +69,6 @@ def test_a_resumed_collection_says_that_its_code_has_changed(tmp_path: Path) -> 
     lost = tmp_path / "c" / "worlds" / "00001.json"
     before = json.loads(lost.read_text())["code"]
     lost.unlink()
-    assert "today's code" not in said(tmp_path, arena=collect), "the same code resumes silently"
-    assert json.loads(lost.read_text())["code"] == before
-    lost.unlink()
     (tmp_path / "helper.py").write_text("GREED = 1\n")
     assert "2 worlds exist already, and not all were played by today's code (changed: myagent.MyAgent)" in said(
         tmp_path, arena=collect
