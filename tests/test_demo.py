@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from echelon.demo import command
-from echelon.demo.screen import Screen, only_to_file
+from echelon.demo.screen import Screen, activity, only_to_file
 from echelon.options import DemoOptions
 from echelon.runtime.metrics import read_metrics
 from tests.e2e.test_collect import n_results, wait_until
@@ -73,6 +73,13 @@ def test_steps_log_to_the_file_only(tmp_path: Path, capsys: pytest.CaptureFixtur
         package.handlers = before
     assert re.fullmatch(r"1/1 try done +0 s\nto the console again\n", capsys.readouterr().out)
     assert (tmp_path / "logs" / "log.txt").read_text().endswith(" INFO a figure\n")
+
+
+def test_the_running_step_takes_one_line_of_the_terminal() -> None:
+    epoch = "l3_bc epoch 7/12 * | loss 1.807  nll_op 0.3089  acc_op 0.8818"
+    assert activity("3/6 train   ", epoch, 80) == "3/6 train    l3_bc epoch 7/12 *"
+    long = activity("1/6 collect ", "x" * 200, 80)
+    assert (len(long), long[-2:]) == (77, "x…"), "a spinner and a space come before it"
 
 
 def test_ctrl_c_is_one_clear_line(tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ class Screen:
         """One line; the caller appends the result to the list, and the line ends with it and with the duration."""
         started, result = time.monotonic(), list[str]()
         if self._console.is_terminal:
-            with self._console.status(_short(head)) as status, _shown(status, head):
+            with self._console.status(head) as status, _shown(status, head, self._console.width):
                 yield result
             self._console.print(head, end=" ", markup=False)
         else:
@@ -57,24 +57,27 @@ class Screen:
 class _Activity(logging.Handler):
     """Shows each message on the line of the running step."""
 
-    def __init__(self, status: Status, head: str) -> None:
+    def __init__(self, status: Status, head: str, width: int) -> None:
         super().__init__(logging.DEBUG)
-        self._status, self._head = status, head
+        self._status, self._head, self._width = status, head, width
 
     def emit(self, record: logging.LogRecord) -> None:
         message = record.getMessage().strip().splitlines()
         if message:
-            self._status.update(_short(f"{self._head} {message[0]}"))
+            self._status.update(Text(activity(self._head, message[0], self._width)))
 
 
-def _short(line: str) -> Text:
-    return Text(line, no_wrap=True, overflow="ellipsis")
+def activity(head: str, message: str, width: int) -> str:
+    """A message behind the step's head, without its figures (after ` | `), in one line of a terminal with a spinner."""
+    line = f"{head} {message.partition(' | ')[0]}"
+    return line if len(line) <= width - 3 else f"{line[: width - 4]}…"
 
 
 @contextmanager
-def _shown(status: Status, head: str) -> Iterator[None]:
+def _shown(status: Status, head: str, width: int) -> Iterator[None]:
     """Show what is logged, and the progress of worlds, while the block runs."""
-    package, progress, handler = logging.getLogger("echelon"), logging.getLogger(PROGRESS), _Activity(status, head)
+    package, progress = logging.getLogger("echelon"), logging.getLogger(PROGRESS)
+    handler = _Activity(status, head, width)
     before = progress.level
     package.addHandler(handler)
     progress.setLevel(logging.DEBUG)
