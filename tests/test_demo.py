@@ -20,7 +20,7 @@ from echelon.runtime.metrics import read_metrics
 from tests.e2e.test_collect import n_results, wait_until
 
 NAMES = ["collect", "dataset", "train", "compete", "hmasd", "report"]
-ROWS = ["L2, ", "L3, ", "L4, ", "Agent, weights of this demo", "Agent, bundled weights", "HMASD, "]
+ROWS = ["L2, ", "L3, ", "L4, ", "Score with these weights", "Score with bundled weights", "HMASD, "]
 
 
 def test_the_chain_runs_and_runs_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -29,6 +29,7 @@ def test_the_chain_runs_and_runs_again(tmp_path: Path, capsys: pytest.CaptureFix
     assert command.run(options) == 0
     screen = capsys.readouterr().out.splitlines()
     assert len(screen) <= 24, "one screen"
+    assert max(len(line.replace(str(folder), "runs/demo")) for line in screen) <= 80
     assert [found[1] for line in screen if (found := re.match(r"\d/6 (\w+) +\S.* \d+ s$", line))] == NAMES
     assert "12 SCML worlds of champions, 48 logs" in screen[3]
     heading = next(i for i, line in enumerate(screen) if line.startswith("What was learnt"))

@@ -36,7 +36,7 @@ def run(options: DemoOptions) -> int:
     screen.say()
     screen.say(f"Done in {minutes(time.monotonic() - started)}. Open {demo.folder('report.html')} in a browser.")
     screen.say("Next: `echelon hrl collect --help` (more worlds for a better agent)")
-    screen.say("      `echelon hmasd train --env alice_and_bob` (minutes: Alice and Bob solve their task)")
+    screen.say("      `echelon hmasd train --env alice_and_bob` (the task solved, minutes)")
     return code
 
 

@@ -47,9 +47,9 @@ def layers(demo: Demo) -> list[Row]:
     first = measure(load_l4(training / "l4_distill"), threads, l4_loss, BATCH)["acc_first"]
     chance = float((1 / threads.load(np.arange(len(threads))).mask.sum(1)).mean())
     return [
-        ("L2, quantities of a day's goal", f"{error:.1f} pieces off", f"{mean:.1f} (mean of the training days)"),
-        (f"L3, answers as {EXPERT}", f"{same:.0%} equal", f"{frequent:.0%} (most frequent answer)"),
-        ("L4, first partner as its teacher", f"{first:.0%} equal", f"{chance:.0%} (chance)"),
+        ("L2, a day's quantities", f"{error:.1f} pieces off", f"{mean:.1f} (training mean)"),
+        (f"L3, {EXPERT}'s answer", f"{same:.0%} equal", f"{frequent:.0%} (most frequent)"),
+        ("L4, teacher's first choice", f"{first:.0%} equal", f"{chance:.0%} (chance)"),
     ]
 
 
@@ -57,8 +57,8 @@ def agents(demo: Demo) -> list[Row]:
     """Scores in the arena (final balance / initial balance), with 95 % intervals."""
     standings = read_json(demo.folder("arena") / "standings.json")["competitors"]
     score = {line["competitor"]: line["scores"]["all"]["score"] for line in standings}
-    rivals = f"{EXPERT} {score[EXPERT]['mean']:.2f}, {RANDOM} {score[RANDOM]['mean']:.2f}"
-    named = {TRAINED: "Agent, weights of this demo: score", BUNDLED: "Agent, bundled weights: score"}
+    rivals = f"{EXPERT} {score[EXPERT]['mean']:.2f}, random {score[RANDOM]['mean']:.2f}"
+    named = {TRAINED: "Score with these weights", BUNDLED: "Score with bundled weights"}
     return [(text, "{mean:.2f} [{low:.2f}, {high:.2f}]".format(**score[name]), rivals) for name, text in named.items()]
 
 
@@ -66,4 +66,4 @@ def skills(demo: Demo) -> Row:
     """HMASD: how well the discriminator recognises an agent's skill by what it observes."""
     known = float(read_metrics(demo.folder("skills"))["Discriminator/IndividualAccuracy"].values[-1])
     chance = 1 / demo.hmasd_options().config.agent_skills
-    return "HMASD, skill known from its effect", f"{known:.0%} of steps", f"{chance:.0%} (chance)"
+    return "HMASD, skill recognised", f"{known:.0%} of steps", f"{chance:.0%} (chance)"
