@@ -15,7 +15,8 @@ import json
 import logging
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -115,6 +116,17 @@ class MetricsWriter:
             if self._also is not None and self._step is not None:
                 self._also.log(self._line, self._step)
             self._line = {}
+
+
+@contextmanager
+def without_console_lines() -> Iterator[None]:
+    """Metrics go to their files only, for commands that print lines of their own."""
+    before = logger.level
+    logger.setLevel(logging.WARNING)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
 
 
 def read_metrics(path: str | os.PathLike[str]) -> dict[str, Series]:

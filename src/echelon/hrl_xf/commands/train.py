@@ -37,7 +37,7 @@ from echelon.hrl_xf.options.train import TrainOptions
 from echelon.hrl_xf.weights import CRITIC, STEMS
 from echelon.runtime.devices import device_of
 from echelon.runtime.files import write_atomic
-from echelon.runtime.metrics import MetricsWriter, read_metrics
+from echelon.runtime.metrics import MetricsWriter, read_metrics, without_console_lines
 from echelon.runtime.rundir import TRAINING, RunDir, open_run, write_config
 from echelon.runtime.seeding import task_seed
 
@@ -175,7 +175,7 @@ def follow(training: Training, phase: str, reports: Iterator[EpochReport], layer
     cfg = training.cfg
     if not cfg.resume:
         forget_metrics(Path(cfg.output_dir) / "metrics.jsonl", phase)
-    with _quiet_metrics(), MetricsWriter(cfg.output_dir) as metrics:
+    with without_console_lines(), MetricsWriter(cfg.output_dir) as metrics:
         if cfg.resume:
             recorded = _steps(metrics, f"{phase}/train_loss")
             for entry in history_of(phase, cfg.checkpoints):  # the machine may have died between saving and recording
@@ -208,18 +208,6 @@ def forget_metrics(path: Path, phase: str) -> None:
 def _last_epoch(cfg: TrainConfig, phase: str) -> int:
     history = history_of(phase, cfg.checkpoints)
     return int(history[-1]["epoch"]) if history else 0
-
-
-@contextmanager
-def _quiet_metrics() -> Iterator[None]:
-    """The epoch's line is ours; the writer's own would say the same again."""
-    logger = logging.getLogger("echelon.metrics")
-    before = logger.level
-    logger.setLevel(logging.WARNING)
-    try:
-        yield
-    finally:
-        logger.setLevel(before)
 
 
 def _record(metrics: MetricsWriter, phase: str, report: EpochReport) -> None:

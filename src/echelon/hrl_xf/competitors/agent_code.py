@@ -119,7 +119,7 @@ def module_files(module: str) -> dict[str, Path]:
     top = module.partition(".")[0]
     if top in _BY_VERSION:
         return {}
-    root, own_root = _root(top), _root(_OWN)
+    root, own_root = root_of(top), root_of(_OWN)
     installed = bool({"site-packages", "dist-packages"} & set(root.parts))
     found: dict[str, Path] = {}
     todo = [module]
@@ -130,7 +130,7 @@ def module_files(module: str) -> dict[str, Path]:
             continue
         if first != _OWN and installed and first != top:
             continue
-        path = _source(own_root if first == _OWN else root, name)
+        path = source_of(own_root if first == _OWN else root, name)
         if path is not None:
             found[name] = path
             todo += _imported(name, path)
@@ -139,16 +139,17 @@ def module_files(module: str) -> dict[str, Path]:
     return found
 
 
-def _root(top: str) -> Path:
-    """The folder of a top-level module or package."""
+def root_of(top: str) -> Path:
+    """The folder that holds a top-level module or package."""
     spec = importlib.util.find_spec(top)
     if spec is None:
-        raise ModuleNotFoundError(f"module {top} does not exist")
+        raise ModuleNotFoundError(f"there is no module {top} here; run the command in the folder that holds it")
     places = list(spec.submodule_search_locations or ())
     return Path(places[0]).parent if places else Path(spec.origin or "").parent
 
 
-def _source(root: Path, name: str) -> Path | None:
+def source_of(root: Path, name: str) -> Path | None:
+    """The file of a module below a folder; None if there is none."""
     place = root.joinpath(*name.split("."))
     files = (place / "__init__.py", place.with_name(f"{place.name}.py"))
     return next((file for file in files if file.is_file()), None)

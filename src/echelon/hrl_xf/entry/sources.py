@@ -15,6 +15,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from echelon.hrl_xf.competitors.agent_code import root_of, source_of
+
 OWN = "echelon"
 _Import = ast.Import | ast.ImportFrom
 
@@ -45,7 +47,10 @@ def sources_of(module: str) -> Sources:
     it.
     """
     top = _top(module)
-    roots = {OWN: _root(OWN), top: _root(top)}
+    try:
+        roots = {OWN: root_of(OWN), top: root_of(top)}
+    except ModuleNotFoundError as error:
+        raise ExportError(str(error)) from error
     installed = top == OWN or bool({"site-packages", "dist-packages"} & set(roots[top].parts))
     found: dict[str, Path] = {}
     outside: set[str] = set()
@@ -54,9 +59,9 @@ def sources_of(module: str) -> Sources:
         first = _top(name)
         if first not in roots and not installed and first not in sys.stdlib_module_names:
             beside = importlib.util.find_spec(first)
-            if beside is not None and beside.origin and _root(first) == roots[top]:
+            if beside is not None and beside.origin and root_of(first) == roots[top]:
                 roots[first] = roots[top]
-        return _source(roots[first], name) if first in roots else None
+        return source_of(roots[first], name) if first in roots else None
 
     todo = [module]
     while todo:
@@ -125,19 +130,3 @@ def _import_statements(tree: ast.AST, inside_functions: bool) -> Iterator[_Impor
             continue
         elif inside_functions or not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             yield from _import_statements(node, inside_functions)
-
-
-def _root(top: str) -> Path:
-    """The folder that holds a top-level module or package."""
-    spec = importlib.util.find_spec(top)
-    if spec is None:
-        raise ExportError(f"there is no module {top} here; run the command in the folder that holds it")
-    places = list(spec.submodule_search_locations or ())
-    return Path(places[0]).parent if places else Path(spec.origin or "").parent
-
-
-def _source(root: Path, name: str) -> Path | None:
-    """The file of a module below a folder."""
-    place = root.joinpath(*name.split("."))
-    files = (place / "__init__.py", place.with_name(f"{place.name}.py"))
-    return next((file for file in files if file.is_file()), None)

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
 
@@ -24,7 +23,7 @@ from echelon.onpolicy.ppo import under
 from echelon.runtime.checkpoint import latest, load_checkpoint, save_checkpoint
 from echelon.runtime.execution.executors import NamedExecutor, make_executor
 from echelon.runtime.files import read_json, write_json
-from echelon.runtime.metrics import MetricsWriter, read_metrics
+from echelon.runtime.metrics import MetricsWriter, read_metrics, without_console_lines
 from echelon.runtime.progress import minutes
 from echelon.runtime.rundir import RunDir, open_run
 
@@ -44,20 +43,8 @@ def train_online(options: OnlineOptions) -> None:
         resume(training, folder)
         step = training.loop.env_steps if folder.resumed else None
         metrics = stack.enter_context(MetricsWriter(folder.path, resume_step=step))
-        stack.enter_context(quiet_metrics())
+        stack.enter_context(without_console_lines())
         train(training, folder, executor, metrics)
-
-
-@contextmanager
-def quiet_metrics() -> Iterator[None]:
-    """Metrics have files of their own and need no lines on the console."""
-    figures = logging.getLogger("echelon.metrics")
-    before = figures.level
-    figures.setLevel(logging.WARNING)
-    try:
-        yield
-    finally:
-        figures.setLevel(before)
 
 
 def train(training: OnlineTraining, folder: RunDir, executor: NamedExecutor, metrics: MetricsWriter) -> None:
