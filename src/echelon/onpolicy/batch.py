@@ -219,7 +219,7 @@ def filled(batch: RolloutBatch, like: RolloutBatch) -> RolloutBatch:
 
 
 def group_columns(batch: RolloutBatch, groups: int) -> list[slice]:
-    """The columns of each of so many groups of worlds side by side."""
+    """The columns of each group, for equal groups of neighbouring worlds."""
     if batch.columns % groups:
         raise ValueError(f"{batch.columns} worlds cannot be {groups} groups of equal size")
     size = batch.columns // groups

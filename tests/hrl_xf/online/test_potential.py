@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from echelon.hrl_xf.online.potential import signed_profit
-from echelon.hrl_xf.online.wishes import returns_of_days
+from echelon.hrl_xf.online.wishes import profits_of_days
 from echelon.hrl_xf.state.day_batch import DayBatch, day_batch
 from tests.hrl_xf.online.examples import seats
 from tests.hrl_xf.state.examples import a_day, commitments
@@ -48,6 +48,6 @@ def test_stock_is_stored_to_the_end_of_a_long_game() -> None:
 
 def test_on_the_last_day_it_is_what_the_worlds_books_then_show() -> None:
     """Where nothing is signed after the seat's last call, which is most often so on the last day."""
-    shown = [(returns_of_days(seat)[-1], seat.moments["potential"][-1]) for seat in seats()]
+    shown = [(profits_of_days(seat)[-1], seat.moments["potential"][-1]) for seat in seats()]
     exact = [abs(profit - signed) < 1e-6 and abs(profit) > 1e-3 for profit, signed in shown]
     assert any(exact), shown

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from echelon.hrl_xf.online.wishes import returns_of_days
+from echelon.hrl_xf.online.wishes import profits_of_days
 from echelon.hrl_xf.online.worlds import WorldTask, play_greedily, play_round_world
 from echelon.hrl_xf.state.schema import REJECT
 from tests.hrl_xf.online.examples import TASK, bundled, seats
@@ -13,7 +13,7 @@ from tests.hrl_xf.online.examples import TASK, bundled, seats
 
 def test_the_rewards_add_up_to_the_score() -> None:
     for seat in seats():
-        assert returns_of_days(seat).sum() == pytest.approx(seat.score - 1.0)
+        assert profits_of_days(seat).sum() == pytest.approx(seat.score - 1.0)
         assert seat.fallbacks == 0
 
 

@@ -39,7 +39,7 @@ ordered served; another soup served."""
 
 
 def cooking(onions: int, steps: int) -> int:
-    """The content of a pot that has cooked so many onions for so many steps."""
+    """The content of a pot that has cooked a number of onions for a number of steps."""
     return 1 + MOST_ONIONS + (onions - 1) * (COOK_TIME + 1) + steps
 
 

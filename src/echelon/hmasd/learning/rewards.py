@@ -68,7 +68,7 @@ class SkillData:
         return cls(*(as_tensor(array).to(device) for array in arrays))
 
     def split(self, parts: int) -> list[SkillData]:
-        """Every so many rows, from every world and time, one by one; all of it for one part."""
+        """Equal parts, each with rows from every world and time: part i has rows i, i + parts, …"""
         parts = min(parts, len(self.state))
         return [SkillData(*(rows[i::parts] for rows in vars(self).values())) for i in range(parts)]
 

@@ -7,7 +7,8 @@ The game's own counting (spec §4), day by day ahead, with stock I, arrivals A, 
     I      = I + max(0, A − made)
 
 Its change at a deal is what the deal itself earns or costs; what the deal makes impossible or possible later is left to
-the critic, which learns the rest. With γ = 1 such a term in the value changes no optimum.
+the critic, which learns the rest. With γ = 1 such a term in the value changes no optimum. Where a day ships less than
+it promised, its receivables count in proportion; `learning.day_books` has the books of one day contract by contract.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from echelon.hrl_xf.online.wishes import SeatWishes, returns_of_days
+from echelon.hrl_xf.online.wishes import SeatWishes, profits_of_days
 from echelon.onpolicy.advantage import batch_gae
 from echelon.onpolicy.batch import RolloutBatch
 from echelon.runtime.arrays import Floats, Ints
@@ -77,7 +77,7 @@ def moments_of(
 ) -> Moments:
     """Values, advantages and value targets of all moments; `rewards` of days stand in for what was earned."""
     wishes = [seat.wishes for seat in seats]
-    rewards = [returns_of_days(w) for w in wishes] if rewards is None else rewards
+    rewards = [profits_of_days(w) for w in wishes] if rewards is None else rewards
     advantage, target = batch_gae(chain_of(wishes, values, rewards), 1.0, lam)
     sizes = [len(v) for v in values]
     flat = np.concatenate([advantage[:n, b, 0] for b, n in enumerate(sizes)])

@@ -284,7 +284,7 @@ def situation_of(wishes: Table, horizon: int) -> Situation:
     return Situation(**columns)
 
 
-def returns_of_days(seat: SeatWishes) -> Floats:
+def profits_of_days(seat: SeatWishes) -> Floats:
     """Profit of each day over the initial balance; their sum is the score less what the first balance was.  # (D,)"""
     balance = np.append(seat.days["balance"], seat.score)
     rewards: Floats = np.diff(balance)
