@@ -12,7 +12,7 @@ look-ups for the interactions and one for the moves.
 
 Reward shaping as in `overcooked-ai`: 3 for an onion into a pot, 3 for a dish taken when a pot can use it, 5 for a soup
 taken from its pot, multiplied by `shaping` and, with `shaping_steps`, by a weight that falls in a straight line to zero
-over that number of steps of a world. It is added to the reward that training sees, never to `episode_return`: that counts
+in that number of a world's steps. It is added to the reward that training sees, never to `episode_return`: that counts
 soups only, so evaluations need no other options. `info` holds `soups` and `shaped_return` of the episode so far
 (unweighted), and `shaped_by_agent` of the step.
 """
