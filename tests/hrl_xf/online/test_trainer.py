@@ -64,6 +64,19 @@ def test_stage_a_moves_l4_alone_and_stage_b_what_is_asked_for(tmp_path: Path) ->
     assert moved == [[], ["l4"], ["l3", "l4"]]
 
 
+def test_what_is_saved_is_a_mean_over_rounds_and_rates_fall(tmp_path: Path) -> None:
+    learner = OnlineLearner(options(tmp_path, rounds=5, critic_rounds=1, average=0.5, final_lr_share=0.2))
+    assert [learner.lr_share(i) for i in range(5)] == pytest.approx([1.0, 0.8, 0.6, 0.4, 0.2])
+    means = []
+    for round_, value in enumerate((9.0, 1.0, 3.0, 4.0)):  # round 0 belongs to the critic
+        with torch.no_grad():
+            learner.l3.layer.op.bias.fill_(value)
+        learner.average(round_)
+        means.append(float(learner.averaged["l3"].get_parameter("op.bias")[0].detach()))
+    assert means[1:] == pytest.approx([1.0, 2.0, 3.0])  # the first; their mean; half of the last mean and half of 4
+    assert float(learner.l3.layer.op.bias[0].detach()) == 4.0
+
+
 def _flat(module: torch.nn.Module) -> torch.Tensor:
     return torch.cat([t.detach().float().reshape(-1).clone() for t in module.state_dict().values()])
 
@@ -121,6 +134,8 @@ def test_options_say_what_is_wrong(tmp_path: Path) -> None:
         options(tmp_path, levels="l5")
     with pytest.raises(ValueError, match="--group 0 must be at least 1"):
         options(tmp_path, group=0)
+    with pytest.raises(ValueError, match=r"--average 1\.0 0 or more and less than 1"):
+        options(tmp_path, average=1.0)
     with pytest.raises(FileNotFoundError, match="--init nowhere is not a folder"):
         OnlineLearner(options(tmp_path, init="nowhere"))
 

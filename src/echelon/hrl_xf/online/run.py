@@ -71,7 +71,7 @@ def validation_start(training: OnlineTraining, folder: RunDir, executor: NamedEx
         if training.learner.version:
             raise ValueError(f"{file} is missing; begin the training again in another directory")
         log.info("playing the validation worlds with the layers of the start")
-        played = play_validation(training.options, executor, training.learner.weights())
+        played = play_validation(training.options, executor, training.learner.averaged_weights())
         write_json(file, [None if seats is None else [asdict(seat) for seat in seats] for seats in played])
     return [None if seats is None else [PlayedSeat(**seat) for seat in seats] for seats in read_json(file)]
 
@@ -80,7 +80,7 @@ def validate(
     training: OnlineTraining, folder: RunDir, executor: NamedExecutor, metrics: MetricsWriter, start: Played
 ) -> None:
     """Play the validation worlds; the best layers so far are in the run's directory."""
-    played = play_validation(training.options, executor, training.learner.weights())
+    played = play_validation(training.options, executor, training.learner.averaged_weights())
     found = gains(training.options, played, start)
     earlier = read_metrics(folder.path).get("Validation/all/gain")
     best = max([0.0, *(earlier.values.tolist() if earlier is not None else [])])

@@ -85,12 +85,14 @@ class OnlineLearner:
         self.l4 = L4Policy(l4, options.l4_deviation)
         self.policies: dict[str, LayerPolicy] = {"l2": self.l2, "l3": self.l3, "l4": self.l4}
         self.start = {name: copy.deepcopy(policy).requires_grad_(False) for name, policy in self.policies.items()}
-        rates = {"l2": options.l2_lr, "l3": options.l3_lr, "l4": options.l4_lr}
+        self.averaged = {name: copy.deepcopy(policy.layer) for name, policy in self.policies.items()}
+        """the layers to play with: a running mean over rounds, steadier than the last ones"""
+        self.rates = {"l2": options.l2_lr, "l3": options.l3_lr, "l4": options.l4_lr}
         self.levels = LevelLearner(
             {
                 name: PPOLearner(
                     policy,
-                    [JointAdam(policy.parameters(), rates[name])],
+                    [JointAdam(policy.parameters(), self.rates[name])],
                     self._ppo(name, 1),
                     task_seed(options.seed, "minibatches", name) % 2**63,
                 )
@@ -119,9 +121,14 @@ class OnlineLearner:
         return self.levels.version
 
     def weights(self) -> Weights:
-        """What workers need to play the current version."""
+        """What workers need to play the current version with draws."""
         l2, l3, l4 = (layer_bytes(self.policies[name].layer) for name in LEVELS)
         return Weights(l2, l3, l4, float(self.l4.log_std.detach()))
+
+    def averaged_weights(self) -> Weights:
+        """The layers that are validated and saved, to be played by their modes."""
+        l2, l3, l4 = (layer_bytes(self.averaged[name]) for name in LEVELS)
+        return Weights(l2, l3, l4)
 
     def frozen(self, round_: int) -> frozenset[str]:
         """The levels that learn nothing in this round: stage A is L4 alone, stage B all that are asked for."""
@@ -142,12 +149,28 @@ class OnlineLearner:
         for name, batch in rollout.items():
             held[name], clone_kl[name] = self._held(name, batch, weight)
             self.levels.levels[name].options = self._ppo(name, batch.columns)
+            self.levels.levels[name].optimizers[0].lr = self.rates[name] * self.lr_share(round_)
         stats = self.levels.update(held)
+        self.average(round_)
         new = round_ < self.options.critic_rounds and self.options.critic is None
         critic = self.critic.fit(
             data.table, data.moments.target, data.moments.value, FIRST_CRITIC_EPOCHS if new else None
         )
         return RoundStats(stats, clone_kl, critic, self.l2.typical_deviation(), float(self.l4.log_std.detach().exp()))
+
+    def lr_share(self, round_: int) -> float:
+        """What remains of the layers' learning rates in this round."""
+        o = self.options
+        return 1.0 - (1.0 - o.final_lr_share) * min(1.0, round_ / max(o.rounds - 1, 1))
+
+    @torch.no_grad()
+    def average(self, round_: int) -> None:
+        """Take the new weights into the running mean; a plain mean of all rounds until there are enough of them."""
+        learnt = max(0, round_ - self.options.critic_rounds)
+        share = min(self.options.average, learnt / (learnt + 1))
+        for name, policy in self.policies.items():
+            for mean, new in zip(self.averaged[name].parameters(), policy.layer.parameters(), strict=True):
+                mean.lerp_(new, 1.0 - share)
 
     def _held(self, name: str, batch: RolloutBatch, weight: float) -> tuple[RolloutBatch, float]:
         """The batch with each decision charged for being more probable than at the start; and the mean difference."""
@@ -163,12 +186,16 @@ class OnlineLearner:
     def state_dict(self) -> dict[str, Tensor]:
         """Everything that changes; flat."""
         state = {f"levels.{name}": tensor for name, tensor in self.levels.state_dict().items()}
+        for level, layer in self.averaged.items():
+            state |= {f"averaged.{level}.{name}": tensor for name, tensor in layer.state_dict().items()}
         return state | {f"critic.{name}": tensor for name, tensor in self.critic.state_dict().items()}
 
     def load_state_dict(self, state: Mapping[str, Tensor], /) -> None:
         """Continue from a saved state, bit for bit."""
         self.levels.load_state_dict(under(state, "levels."))
         self.critic.load_state_dict(under(state, "critic."))
+        for level, layer in self.averaged.items():
+            layer.load_state_dict(under(state, f"averaged.{level}."))
 
 
 class OnlineTraining:
@@ -186,11 +213,11 @@ class OnlineTraining:
         )
 
     def save_layers(self, folder: Path) -> None:
-        """Write the three layers as l2_ppo, l3_ppo, l4_ppo."""
+        """Write the three layers, means over rounds, as l2_ppo, l3_ppo, l4_ppo."""
         note = {"trained by": "echelon hrl online", "rounds": self.learner.version, "worlds": self.loop.env_steps}
         for name in LEVELS:
             save_layer(
-                self.learner.policies[name].layer,
+                self.learner.averaged[name],
                 folder / f"{name}_ppo",
                 note | {"init": self.options.init, "field": self.options.field},
             )

@@ -67,6 +67,11 @@ class OnlineOptions:
     """learning rate of L4"""
     critic_lr: float = 1e-3
     """learning rate of the critic"""
+    final_lr_share: float = 0.2
+    """learning rates of the layers fall linearly to this share of what they were, at --rounds"""
+    average: float = 0.8
+    """the layers that are validated and saved are a running mean over rounds, each round keeps this share of it;
+    0: the last ones as they are"""
     epochs: int = 3
     """passes over a round's decisions in one update; fewer if --kl-stop is reached"""
     critic_epochs: int = 4
@@ -120,6 +125,11 @@ class OnlineOptions:
                 raise ValueError(f"--{name.replace('_', '-')} {getattr(self, name)} must be positive")
         if not 0 <= self.past <= 1 or not 0 <= self.gae_lambda <= 1:
             raise ValueError(f"--past {self.past} and --gae-lambda {self.gae_lambda} must be in 0..1")
+        if not 0 < self.final_lr_share <= 1 or not 0 <= self.average < 1:
+            raise ValueError(
+                f"--final-lr-share {self.final_lr_share} must be above 0 and at most 1, and --average {self.average} "
+                "0 or more and less than 1"
+            )
         if self.past_every < 1 or self.keep_checkpoints < 1:
             raise ValueError("--past-every and --keep-checkpoints must be at least 1")
         if self.steps is not None and self.steps < 5:
