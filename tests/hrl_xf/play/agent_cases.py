@@ -183,15 +183,29 @@ class Promises:
     open: dict[str, tuple[Role, Offer]]
 
     def check(self, role: Role, partner: str, offer: Offer, where: str) -> None:
-        """The offer is within what L1 allows beside all that is signed and all that is promised to others."""
+        """The offer is within what L1 allows beside all that is signed and all that is promised to others.
+
+        Offers of one call have no order. L1 allows a purchase only while stock is not full, so of two that fill it up
+        together perhaps only one may come second: it is enough that another open offer may.
+        """
         beside = [o for name, o in self.open.items() if name != partner and o[0] == role]
-        buy, sell, money = reference(self.day, [*self.signed, *beside])
-        q, t, p = offer
-        ahead = t - self.day.current_step
+        ahead = offer[1] - self.day.current_step
         last = min(self.day.horizon, self.day.n_steps - 1 - self.day.current_step)
         assert 0 <= ahead <= last, where
-        assert 1 <= q <= (buy if role == "buyer" else sell)[ahead], where
-        assert role == "seller" or q * p <= money, where
+        new = (role, offer)
+        allowed = self._allows(new, beside)
+        for i, other in enumerate(beside):
+            if allowed:
+                break
+            rest = beside[:i] + beside[i + 1 :]
+            allowed = self._allows(new, rest) and self._allows(other, [*rest, new])
+        assert allowed, where
+
+    def _allows(self, new: tuple[Role, Offer], beside: Sequence[tuple[Role, Offer]]) -> bool:
+        role, (q, t, p) = new
+        buy, sell, money = reference(self.day, [*self.signed, *beside])
+        most = (buy if role == "buyer" else sell)[t - self.day.current_step]
+        return 1 <= q <= most and (role == "seller" or q * p <= money)
 
 
 @dataclass(frozen=True)
