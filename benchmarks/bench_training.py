@@ -31,7 +31,7 @@ from echelon.hrl_xf.learning.fit import fit
 from echelon.hrl_xf.learning.losses import l2_loss, l3_loss, l4_loss
 from echelon.hrl_xf.learning.sources import L2Source, L3Source, L4Source, situation_of
 from echelon.hrl_xf.learning.task import FitSettings, Source, Task
-from echelon.hrl_xf.options.train import TrainOptions
+from echelon.hrl_xf.options.train import TrainConfig
 
 SMALL = Path(__file__).parent.parent / "tests" / "data" / "logs"
 ENOUGH = 20_000
@@ -48,7 +48,7 @@ def train_rate(name: str, layer: Layer, source: Source, loss: Any, batch_size: i
 
     On a machine with other work only the second says what the code costs (with one core; more wait for each other).
     """
-    settings = FitSettings(epochs=3, batch_size=batch_size, lr=1e-3, save_every=10, checkpoint_seconds=1e9)
+    settings = FitSettings(epochs=3, batch_size=batch_size, lr=1e-3, average=0.0, save_every=10, checkpoint_seconds=1e9)
     with tempfile.TemporaryDirectory() as folder:
         begun = time.process_time()
         reports = list(fit(Task(name, layer, source, None, loss, "bench"), settings, Path(folder)))
@@ -101,12 +101,12 @@ def main() -> None:
         for threads in options.threads:
             torch.set_num_threads(threads)
             print(f"{threads} core{'s' if threads > 1 else ''}:")
-            for size in (TrainOptions.l2_batch_size, 128, 512, 2048):
+            for size in (TrainConfig.l2_batch_size, 128, 512, 2048):
                 train_rate("L2", HorizonManagerPPO(), l2, l2_loss(), size)
             train_rate("L2-wide", HorizonManagerPPO(channels=(32, 64), hidden=128), l2, l2_loss(), 512)
-            for size in (TrainOptions.l3_batch_size, 2048):
+            for size in (TrainConfig.l3_batch_size, 2048):
                 train_rate("L3", TemporalDecisionTransformer(), l3, l3_loss, size)
-            train_rate("L4", GlobalCoordinator(), l4, l4_loss, TrainOptions.l4_batch_size)
+            train_rate("L4", GlobalCoordinator(), l4, l4_loss, TrainConfig.l4_batch_size)
         torch.set_num_threads(1)
         answer_time(micro)
 

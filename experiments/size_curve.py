@@ -32,7 +32,8 @@ from echelon.hrl_xf.layers.l2_manager import HorizonManagerPPO
 from echelon.hrl_xf.layers.l3_executor import TemporalDecisionTransformer
 from echelon.hrl_xf.layers.l4_coordinator import GlobalCoordinator
 from echelon.hrl_xf.learning.fit import history_of
-from echelon.hrl_xf.learning.phases import TrainConfig, l2_bc_epochs, l3_bc_epochs, l4_distill_epochs
+from echelon.hrl_xf.learning.phases import l2_bc_epochs, l3_bc_epochs, l4_distill_epochs
+from echelon.hrl_xf.options.train import TrainConfig
 
 SIZES: dict[str, list[dict[str, Any]]] = {
     "l2": [{"channels": (c, 2 * c), "hidden": 4 * c} for c in (2, 4, 8, 16, 32, 64)],

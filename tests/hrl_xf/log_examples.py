@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from echelon.hrl_xf.dataset.tournament import TournamentData, open_tournament
+from echelon.hrl_xf.options.train import TrainConfig, TrainOptions
 from echelon.hrl_xf.state.schema import (
     AgentLog,
     DailyStatusEntry,
@@ -73,6 +74,13 @@ def plain_logging() -> Iterator[None]:
     yield
     logger.handlers, logger.propagate = before[0], before[2]
     logger.setLevel(before[1])
+
+
+def train_options(**given: Any) -> TrainOptions:
+    """Options of `hrl train` on these logs; what belongs to the training itself goes into its config."""
+    config = {name: given.pop(name) for name in list(given) if name in TrainConfig.__dataclass_fields__}
+    config = {"resume": True, "check_goals": True} | config
+    return TrainOptions(**{"data_dir": LOGS, **given}, config=TrainConfig(**config))
 
 
 def data_of(folder: Path, logs: Sequence[AgentLog], **options: Any) -> TournamentData:

@@ -16,7 +16,7 @@ from echelon.hrl_xf.dataset.tournament import TournamentData
 from echelon.hrl_xf.layers.l2_manager import HorizonManagerPPO, load_l2
 from echelon.hrl_xf.layers.l3_executor import load_l3
 from echelon.hrl_xf.layers.l4_coordinator import GlobalCoordinator, load_l4
-from echelon.hrl_xf.learning.phases import TrainConfig
+from echelon.hrl_xf.options.train import TrainConfig
 from echelon.hrl_xf.training import HRLXFTrainer, save_model
 from echelon.runtime.checkpoint import CheckpointError
 from tests.hrl_xf.layers.examples import small_l3

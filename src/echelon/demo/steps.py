@@ -18,7 +18,7 @@ from echelon.hrl_xf.commands import train as train_command
 from echelon.hrl_xf.options.collect import CollectOptions
 from echelon.hrl_xf.options.compete import CompeteOptions
 from echelon.hrl_xf.options.dataset import DatasetOptions
-from echelon.hrl_xf.options.train import TrainOptions
+from echelon.hrl_xf.options.train import TrainConfig, TrainOptions
 from echelon.options import DemoOptions, ReportOptions
 from echelon.reporting import command as report
 from echelon.runtime.files import read_json
@@ -100,8 +100,11 @@ class Demo:
         l2, l3, l4 = self.scale.epochs
         return train_command.run(
             TrainOptions(
-                data_dir=self.folder("collection"), output_dir=self.folder("training"), agent_name=EXPERT,
-                l2_epochs=l2, l3_epochs=l3, l4_epochs=l4, num_workers=self.parsers, no_progress_bar=True,
+                data_dir=self.folder("collection"), agent_name=EXPERT, num_workers=self.parsers, no_progress_bar=True,
+                config=TrainConfig(
+                    output_dir=self.folder("training"), l2_epochs=l2, l3_epochs=l3, l4_epochs=l4, resume=True,
+                    check_goals=True,
+                ),
             )
         )  # fmt: skip
 

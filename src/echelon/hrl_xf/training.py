@@ -19,7 +19,6 @@ from echelon.hrl_xf.layers.l2_manager import HorizonManagerPPO
 from echelon.hrl_xf.layers.l3_executor import TemporalDecisionTransformer
 from echelon.hrl_xf.layers.l4_coordinator import GlobalCoordinator
 from echelon.hrl_xf.learning.phases import (
-    TrainConfig,
     critic_epochs,
     l2_bc_epochs,
     l3_awr_epochs,
@@ -34,6 +33,7 @@ from echelon.hrl_xf.learning.phases import (
 from echelon.hrl_xf.learning.task import EpochReport
 from echelon.hrl_xf.online.run import train_online
 from echelon.hrl_xf.options.online import OnlineOptions
+from echelon.hrl_xf.options.train import TrainConfig
 
 __all__ = [
     "HRLXFTrainer",
@@ -117,7 +117,7 @@ class HRLXFTrainer:
     def save_all(self, tag: str) -> list[Path]:
         """Write the layers there are as `<tag>_l2`, `<tag>_l3`, `<tag>_l3_awr`, `<tag>_l4`."""
         layers: dict[str, Layer | None] = {"l2": self.l2, "l3": self.l3, "l3_awr": self.l3_awr, "l4": self.l4}
-        folder = Path(self.cfg.output_dir)
+        folder = self.cfg.output_dir
         return [save_model(layer, folder, f"{tag}_{name}") for name, layer in layers.items() if layer is not None]
 
 

@@ -1,4 +1,4 @@
-"""`echelon hrl train` by subprocess: killed at any moment it goes on to the same bits; its order and its files."""
+"""`echelon hrl train` by subprocess: killed at any moment it resumes to the same bits; its order and its files."""
 
 from __future__ import annotations
 
@@ -21,9 +21,8 @@ from echelon.hrl_xf.commands.train import forget_metrics, run
 from echelon.hrl_xf.layers.files import save_layer
 from echelon.hrl_xf.layers.l2_manager import HorizonManagerPPO
 from echelon.hrl_xf.layers.weight_files import read_layer
-from echelon.hrl_xf.options.train import TrainOptions
 from echelon.runtime.metrics import read_metrics
-from tests.hrl_xf.log_examples import LOGS
+from tests.hrl_xf.log_examples import LOGS, train_options
 
 SMALL = [
     "--data-dir", str(LOGS), "--num-workers", "1", "--threads", "1", "--val-ratio", "0.3", "--test-ratio", "0.3",
@@ -74,7 +73,7 @@ def test_killed_in_the_middle_of_epochs_it_ends_with_the_same_bits(tmp_path: Pat
 
 
 @pytest.mark.slow
-def test_asked_to_stop_it_saves_and_goes_on_later(tmp_path: Path, cache: Path) -> None:
+def test_asked_to_stop_it_saves_and_resumes_later(tmp_path: Path, cache: Path) -> None:
     more = ("--phases", "l2", "--l2-epochs", "2000", "--checkpoint-seconds", "3600", "--save-every", "3000")
     process = start(tmp_path / "run", cache, *more)
     folder = tmp_path / "run" / "checkpoints"
@@ -108,25 +107,25 @@ def options(tmp_path: Path, cache: Path) -> dict[str, object]:
 def test_l3_and_l4_wait_for_a_trained_L2(options: dict[str, object], tmp_path: Path) -> None:
     for phases in ("l3", "l4"):
         with pytest.raises(ValueError, match=r"L3 and L4 see the goals of a trained L2"):
-            run(TrainOptions(**options, phases=phases))  # type: ignore[arg-type]
+            run(train_options(**options, phases=phases))
     elsewhere = save_layer(HorizonManagerPPO(), tmp_path / "elsewhere")
-    assert run(TrainOptions(**options, phases="l3", l2_model_path=elsewhere)) == 0  # type: ignore[arg-type]
+    assert run(train_options(**options, phases="l3", l2_model_path=elsewhere)) == 0
     assert (tmp_path / "run" / "l3_bc.safetensors").exists()
 
 
-def test_a_phase_can_be_repeated_anew_and_the_run_explains_itself(options: dict[str, object], tmp_path: Path) -> None:
+def test_a_phase_can_be_started_again_and_the_run_explains_itself(options: dict[str, object], tmp_path: Path) -> None:
     folder = tmp_path / "run"
-    assert run(TrainOptions(**options, phases="l2")) == 0  # type: ignore[arg-type]
+    assert run(train_options(**options, phases="l2")) == 0
     expected = {"config.json", "log.txt", "metrics.jsonl", "tb", "world_split.json"}
     assert expected <= {p.name for p in folder.iterdir()}
     assert "l2_bc epoch 1/1" in (folder / "log.txt").read_text()
     options["l2_epochs"] = 2
-    assert run(TrainOptions(**options, phases="l2", no_resume=True, seed=5)) == 0  # type: ignore[arg-type]
+    assert run(train_options(**options, phases="l2", resume=False, seed=5)) == 0
     assert read_metrics(folder)["l2_bc/train_loss"].steps.tolist() == [1, 2]
     with pytest.raises(ValueError, match="agent_name"):
-        run(TrainOptions(**options, phases="l2", agent_name="AS0"))  # type: ignore[arg-type]
+        run(train_options(**options, phases="l2", agent_name="AS0"))
     with pytest.raises(ValueError, match="seed: 5 → 6"):
-        run(TrainOptions(**options, phases="l2", seed=6))  # type: ignore[arg-type]
+        run(train_options(**options, phases="l2", seed=6))
 
 
 @pytest.mark.parametrize(
@@ -143,7 +142,7 @@ def test_a_phase_can_be_repeated_anew_and_the_run_explains_itself(options: dict[
 )
 def test_options_that_make_no_sense(changes: dict[str, object], reason: str) -> None:
     with pytest.raises(ValueError, match=reason):
-        TrainOptions(data_dir=LOGS, **changes)  # type: ignore[arg-type]
+        train_options(**changes)
 
 
 def test_metrics_of_one_phase_are_forgotten_alone(tmp_path: Path) -> None:
@@ -154,30 +153,34 @@ def test_metrics_of_one_phase_are_forgotten_alone(tmp_path: Path) -> None:
     assert set(read_metrics(path)) == {"l2_bc/train_loss", "l3_awr/train_loss"}
 
 
-def test_other_data_are_gone_on_with_from_given_weights(options: dict[str, object], tmp_path: Path) -> None:
-    first = TrainOptions(**options)  # type: ignore[arg-type]
+def test_training_continues_on_other_data_from_given_weights(options: dict[str, object], tmp_path: Path) -> None:
+    first = train_options(**options)
     assert run(first) == 0
-    new = replace(first, output_dir=tmp_path / "new", init_from=first.output_dir, val_ratio=0.0, l2_lr=1e-9, l3_lr=1e-9)
-    assert run(replace(new, l4_lr=1e-9, average=0.0)) == 0
+    given, made = first.config.output_dir, tmp_path / "new"
+    slow = replace(
+        first.config, output_dir=made, init_from=given, l2_lr=1e-9, l3_lr=1e-9, l4_lr=1e-9, average=0.0
+    )  # fmt: skip
+    new = replace(first, val_ratio=0.0, config=slow)
+    assert run(new) == 0
     for name in ("l2_bc", "l3_bc", "l4_distill"):
-        before, after = (read_layer(folder / name)[1] for folder in (first.output_dir, new.output_dir))
+        before, after = (read_layer(folder / name)[1] for folder in (given, made))
         for key, weights in before.items():  # a learning rate of nothing leaves them where they began
             np.testing.assert_allclose(after[key], weights, rtol=1e-3, atol=1e-4)
-    assert f"l2 starts from {first.output_dir / 'l2_bc.safetensors'}" in (new.output_dir / "log.txt").read_text()
-    assert run(replace(new, l4_lr=1e-9, average=0.0)) == 0, "the same command resumes"
+    assert f"l2 starts from {given / 'l2_bc.safetensors'}" in (made / "log.txt").read_text()
+    assert run(new) == 0, "the same command resumes"
     with pytest.raises(ValueError, match="from"):
-        run(replace(new, l4_lr=1e-9, average=0.0, init_from=None))
+        run(replace(new, config=replace(slow, init_from=None)))
 
 
 def test_given_weights_must_be_there_and_of_the_same_kind(options: dict[str, object], tmp_path: Path) -> None:
     given = tmp_path / "given"
     save_layer(HorizonManagerPPO(in_days=True), given / "l2_bc")
     with pytest.raises(ValueError, match="in_days=True there, False here"):
-        run(TrainOptions(**options, init_from=given, phases="l2"))  # type: ignore[arg-type]
+        run(train_options(**options, init_from=given, phases="l2"))
     (given / "l2_bc.safetensors").unlink()
     with pytest.raises(
         FileNotFoundError, match=r"has no l2_bc.safetensors or l2_ppo.safetensors; .* leave l2 out of --phases"
     ):
-        run(TrainOptions(**options, init_from=given, phases="l2"))  # type: ignore[arg-type]
+        run(train_options(**options, init_from=given, phases="l2"))
     with pytest.raises(ValueError, match="is the --output-dir itself"):
-        TrainOptions(**options, init_from=tmp_path / "run")  # type: ignore[arg-type]
+        train_options(**options, init_from=tmp_path / "run")

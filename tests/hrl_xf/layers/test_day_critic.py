@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,13 +18,13 @@ from echelon.hrl_xf.layers.day_critic import GAME, DayCritic, game_inputs, load_
 from echelon.hrl_xf.layers.files import save_layer
 from echelon.hrl_xf.learning.critic import CriticSource, critic_loss, explained_variance
 from echelon.hrl_xf.learning.day_returns import returns_to_go, values_of
-from echelon.hrl_xf.learning.phases import TrainConfig, train_critic
+from echelon.hrl_xf.learning.phases import train_critic
 from echelon.hrl_xf.learning.task import measure
-from echelon.hrl_xf.options.train import EvaluateOptions, TrainOptions
+from echelon.hrl_xf.options.train import EvaluateOptions, TrainConfig, TrainOptions
 from echelon.hrl_xf.state.day_batch import day_batch
 from echelon.hrl_xf.state.schema import DailyStatusEntry
 from echelon.runtime.metrics import read_metrics
-from tests.hrl_xf.log_examples import LOGS, PENGUIN_MIDDLE, log_of
+from tests.hrl_xf.log_examples import LOGS, PENGUIN_MIDDLE, log_of, train_options
 
 
 @pytest.fixture(scope="module")
@@ -120,11 +121,11 @@ def run(cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def options(folder: Path, cache: Path, **more: object) -> TrainOptions:
-    return TrainOptions(
-        data_dir=LOGS, cache_dir=cache, output_dir=folder, num_workers=1, quiet=True, val_ratio=0.3, test_ratio=0.3,
+def options(folder: Path, cache: Path, **more: Any) -> TrainOptions:
+    return train_options(
+        cache_dir=cache, output_dir=folder, num_workers=1, quiet=True, val_ratio=0.3, test_ratio=0.3,
         split_seed=1, phases="l2,l3", l3_awr=True, l2_epochs=1, l3_epochs=1, l3_awr_epochs=1, critic_epochs=3,
-        critic_batch_size=32, awr_agents="all", **more,  # type: ignore[arg-type]
+        critic_batch_size=32, awr_agents="all", **more,
     )  # fmt: skip
 
 
@@ -135,7 +136,7 @@ def test_awr_trains_the_critic_first_and_only_once(run: Path, cache: Path) -> No
         assert np.isfinite(metrics[name].values).all()
     written = (run / "critic.safetensors").read_bytes()
     assert train_command.phases_of(options(run, cache)) == ["l2", "l3", "l3_awr"]
-    assert train_command.phases_of(options(run, cache, no_resume=True)) == ["l2", "l3", "critic", "l3_awr"]
+    assert train_command.phases_of(options(run, cache, resume=False)) == ["l2", "l3", "critic", "l3_awr"]
     assert train_command.run(options(run, cache)) == 0, "the same command resumes"
     assert (run / "critic.safetensors").read_bytes() == written
     log = (run / "log.txt").read_text()

@@ -16,13 +16,13 @@ from echelon.hrl_xf.commands import evaluate
 from echelon.hrl_xf.commands import train as train_command
 from echelon.hrl_xf.layers.l3_executor import TemporalDecisionTransformer
 from echelon.hrl_xf.layers.l3_situation import Situation
-from echelon.hrl_xf.options.train import EvaluateOptions, TrainOptions
+from echelon.hrl_xf.options.train import EvaluateOptions
 from echelon.hrl_xf.state.l1_safety import L1SafetyLayer
 from echelon.runtime.devices import device_of, on_device
 from echelon.runtime.metrics import read_metrics
 from tests.hrl_xf.layers.examples import played, tokens, wild
 from tests.hrl_xf.layers.other_device import NAME, OtherDevice, There
-from tests.hrl_xf.log_examples import LOGS, PENGUIN_MIDDLE
+from tests.hrl_xf.log_examples import LOGS, PENGUIN_MIDDLE, train_options
 from tests.rounding import EPS, ROUNDINGS
 
 
@@ -40,8 +40,8 @@ def runs(cache: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Pat
 
 
 def train(folder: Path, cache: Path, epochs: int = 2, phases: str = "l2,l3,l4", **more: Any) -> None:
-    options = TrainOptions(
-        phases=phases, l3_awr="l3" in phases, data_dir=LOGS, cache_dir=cache, output_dir=folder, num_workers=1,
+    options = train_options(
+        phases=phases, l3_awr="l3" in phases, cache_dir=cache, output_dir=folder, num_workers=1,
         quiet=True, val_ratio=0.3, test_ratio=0.3,
         split_seed=1, l2_epochs=epochs, l3_epochs=epochs, l3_awr_epochs=epochs, l4_epochs=epochs, critic_epochs=epochs,
         l2_batch_size=64, l3_batch_size=256, l4_batch_size=64, **more,
@@ -140,7 +140,7 @@ def test_the_other_device_refuses_what_a_gpu_refuses() -> None:
 def test_a_device_that_is_not_there_is_refused_before_anything_is_written(
     changes: dict[str, str], reason: str, tmp_path: Path
 ) -> None:
-    options = TrainOptions(data_dir=LOGS, output_dir=tmp_path / "run", **changes)  # type: ignore[arg-type]
+    options = train_options(output_dir=tmp_path / "run", **changes)
     with pytest.raises(ValueError, match=reason):
         train_command.run(options)
     assert list(tmp_path.iterdir()) == []

@@ -17,9 +17,9 @@ from echelon.hrl_xf.dataset.tournament import open_tournament
 from echelon.hrl_xf.layers.rules import HeuristicExecutor
 from echelon.hrl_xf.learning.evaluation import rule_figures
 from echelon.hrl_xf.learning.sources import L3Source, alphas_of, situation_of
-from echelon.hrl_xf.options.train import EvaluateOptions, TrainOptions
+from echelon.hrl_xf.options.train import EvaluateOptions
 from echelon.hrl_xf.state.schema import REJECT
-from tests.hrl_xf.log_examples import LOGS
+from tests.hrl_xf.log_examples import LOGS, train_options
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +32,7 @@ def trained(cache: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, 
         "num_workers": 1,
         "quiet": True,
     }
-    options = TrainOptions(
+    options = train_options(
         **shared, output_dir=folder, val_ratio=0.0, test_ratio=0.0, split_seed=2, l2_epochs=10, l3_epochs=15,
         l4_epochs=4, l2_batch_size=16, l3_batch_size=32, l4_batch_size=16, save_every=100,
     )  # fmt: skip

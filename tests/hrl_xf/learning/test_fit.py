@@ -21,7 +21,7 @@ from echelon.runtime.files import read_json
 
 pytestmark = pytest.mark.numeric
 
-SETTINGS = FitSettings(epochs=4, batch_size=8, lr=1e-2, seed=3, warmup_steps=5)
+SETTINGS = FitSettings(epochs=4, batch_size=8, lr=1e-2, average=0.0, seed=3, warmup_steps=5)
 
 
 class Line(Layer):

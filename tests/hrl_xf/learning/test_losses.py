@@ -113,7 +113,7 @@ def test_what_only_an_earlier_offer_tells_is_learnt_and_the_controls_cannot(
     torch.manual_seed(0)
     layer = TemporalDecisionTransformer(width=16, heads=2, layers=1, hidden=32, view=view)
     task = Task("l3_bc", layer, Memories(1024, place, 1), Memories(256, place, 2), l3_loss, "memories")
-    settings = FitSettings(epochs=12, batch_size=64, lr=3e-3, warmup_steps=20, save_every=100)
+    settings = FitSettings(epochs=12, batch_size=64, lr=3e-3, average=0.0, warmup_steps=20, save_every=100)
     *_, last = fit(task, settings, tmp_path)
     if view == "all":
         assert last.val["acc_op"] > 0.85

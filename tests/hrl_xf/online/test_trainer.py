@@ -142,7 +142,7 @@ def test_options_say_what_is_wrong(tmp_path: Path) -> None:
 
 def test_the_guides_trainer_plays_from_its_own_layers(tmp_path: Path) -> None:
     l2, l3, l4 = initial_layers("l1")
-    trainer = HRLXFTrainer(l2, l3, l4, TrainConfig(output_dir=str(tmp_path)))
+    trainer = HRLXFTrainer(l2, l3, l4, TrainConfig(output_dir=tmp_path))
     trainer.train_phase2_ppo(options(tmp_path / "online", rounds=1, init="nowhere"))
     assert trainer.l3 is not None
     assert trainer.l3 is not l3
@@ -151,4 +151,4 @@ def test_the_guides_trainer_plays_from_its_own_layers(tmp_path: Path) -> None:
     )  # an untrained L3 begins with 0, and one small round moves it little
     assert 0 < moved < 0.1
     with pytest.raises(ValueError, match="without an L3"):
-        HRLXFTrainer(l2, None, l4, TrainConfig(output_dir=str(tmp_path))).train_phase2_ppo(options(tmp_path / "other"))
+        HRLXFTrainer(l2, None, l4, TrainConfig(output_dir=tmp_path)).train_phase2_ppo(options(tmp_path / "other"))

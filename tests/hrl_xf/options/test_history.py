@@ -33,7 +33,7 @@ def test_each_is_accepted_and_says_why_it_has_no_effect() -> None:
     lines = options.history.lines()
     assert [line.split()[0] for line in lines] == [f"--{name.replace('_', '-')}" for name in WHY]
     assert all("has no effect here: " in line for line in lines)
-    assert options.log_every == 50, "this one has a meaning here, under another name"
+    assert options.config.log_every == 50, "this one has a meaning here, under another name"
     assert HistoryOptions().lines() == []
     assert parsed("--data-dir", "x", "--tensorize-workers", "2").history.lines() == [
         "--tensorize-workers has no effect here: the processes of --num-workers write arrays when they parse"

@@ -24,7 +24,6 @@ from echelon.hrl_xf.layers.l4_coordinator import GlobalCoordinator
 from echelon.hrl_xf.layers.weight_files import layer_path
 from echelon.hrl_xf.learning.fit import history_of
 from echelon.hrl_xf.learning.phases import (
-    TrainConfig,
     critic_epochs,
     l2_bc_epochs,
     l3_awr_epochs,
@@ -33,12 +32,12 @@ from echelon.hrl_xf.learning.phases import (
     measure_phase,
 )
 from echelon.hrl_xf.learning.task import EpochReport
-from echelon.hrl_xf.options.train import TrainOptions
+from echelon.hrl_xf.options.train import TrainConfig, TrainOptions
 from echelon.hrl_xf.weights import CRITIC, STEMS
 from echelon.runtime.devices import device_of
 from echelon.runtime.files import write_atomic
 from echelon.runtime.metrics import MetricsWriter, read_metrics, without_console_lines
-from echelon.runtime.rundir import TRAINING, RunDir, open_run, write_config
+from echelon.runtime.rundir import TRAINING, RunDir, open_run, read_config, write_config
 from echelon.runtime.seeding import task_seed
 
 log = logging.getLogger(__name__)
@@ -52,7 +51,6 @@ class Training:
     """A run of the command."""
 
     options: TrainOptions
-    cfg: TrainConfig
     data: TournamentData
     """of the agents to clone"""
     others: TournamentData | None
@@ -61,6 +59,10 @@ class Training:
     """of the agents that AWR learns from"""
     split: WorldSplit
     stop: Stop
+
+    @property
+    def cfg(self) -> TrainConfig:
+        return self.options.config
 
     def parts(self, rows: Rows[Any]) -> tuple[Any, Any, Any]:
         """Rows to train on, to validate on, to test on."""
@@ -83,15 +85,21 @@ def run(options: TrainOptions) -> int:
 
 def check_devices(options: TrainOptions) -> None:
     """Raise for an unknown device before anything is written."""
-    device_of(options.device)
+    device_of(options.config.device)
     device_of(options.l2_backfill_device, "--l2-backfill-device")
 
 
 def open_training(options: TrainOptions) -> RunDir:
     """The run's directory. What may not change within a phase, its checkpoints refuse; the rest may."""
-    config = {name: str(v) if isinstance(v, Path) else v for name, v in asdict(options).items() if name != "history"}
-    run_dir = open_run(options.output_dir, config, may_change=set(config) - {"agent_name", "horizon"})
-    write_config(options.output_dir, TRAINING, config)
+    values = asdict(options)
+    values |= values.pop("config")
+    del values["history"]
+    config = {name: str(value) if isinstance(value, Path) else value for name, value in values.items()}
+    folder = options.config.output_dir
+    before = read_config(folder)
+    known = set(config) | set(before.options if before else ())  # an earlier version may have had other options
+    run_dir = open_run(folder, config, may_change=known - {"agent_name", "horizon"})
+    write_config(folder, TRAINING, config)
     return run_dir
 
 
@@ -102,11 +110,11 @@ def train(options: TrainOptions) -> int:
     weighed = data if options.awr_agents is None else _logs_of(options, options.awr_agents)
     configs = {record.config_id for some in (data, others, weighed) if some is not None for record in some.records}
     split = world_split(
-        options.output_dir, configs, val_ratio=options.val_ratio,
-        test_ratio=options.test_ratio, seed=options.split_seed, regenerate=options.regen_split,
+        options.config.output_dir, configs, val_ratio=options.val_ratio, test_ratio=options.test_ratio,
+        seed=options.split_seed, regenerate=options.regen_split,
     )  # fmt: skip
     with stopping() as stop:
-        training = Training(options, config_of(options), data, others, weighed, split, stop)
+        training = Training(options, data, others, weighed, split, stop)
         show_stats(training)
         if options.stats_only:
             return 0
@@ -115,14 +123,15 @@ def train(options: TrainOptions) -> int:
             if stop():
                 log.info("stopped and saved; the same command resumes")
                 return STOPPED
-    log.info("weights in %s; curves: echelon report %s", options.output_dir, options.output_dir)
+    folder = options.config.output_dir
+    log.info("weights in %s; curves: echelon report %s", folder, folder)
     return 0
 
 
 def _logs_of(options: TrainOptions, agents: str) -> TournamentData:
     return open_tournament(
-        options.data_dir, agents, options.num_workers, cache_dir=options.cache_dir, horizon=options.horizon,
-        quiet=options.quiet or options.no_progress_bar,
+        options.data_dir, agents, options.num_workers, cache_dir=options.cache_dir,
+        horizon=options.config.horizon, quiet=options.quiet or options.no_progress_bar,
     )  # fmt: skip
 
 
@@ -130,16 +139,10 @@ def phases_of(options: TrainOptions) -> list[str]:
     """The phases in their order; AWR needs a critic, which is trained first if it does not exist."""
     names = list(options.phase_names)
     if options.l3_awr:
-        missing = options.no_resume or not layer_path(options.output_dir / CRITIC).exists()
+        missing = not options.config.resume or not layer_path(options.config.output_dir / CRITIC).exists()
         after = names.index("l3") + 1
         names[after:after] = [CRITIC, "l3_awr"] if missing and CRITIC not in names else ["l3_awr"]
     return names
-
-
-def config_of(options: TrainOptions) -> TrainConfig:
-    """The options of training among those of the command."""
-    shared = {name: value for name, value in asdict(options).items() if name in TrainConfig.__dataclass_fields__}
-    return TrainConfig(**shared, resume=not options.no_resume, check_goals=True)
 
 
 def show_stats(training: Training) -> None:
@@ -174,7 +177,7 @@ def follow(training: Training, phase: str, reports: Iterator[EpochReport], layer
     """Console, metrics.jsonl, TensorBoard; the test split once at the end."""
     cfg = training.cfg
     if not cfg.resume:
-        forget_metrics(Path(cfg.output_dir) / "metrics.jsonl", phase)
+        forget_metrics(cfg.output_dir / "metrics.jsonl", phase)
     with without_console_lines(), MetricsWriter(cfg.output_dir) as metrics:
         if cfg.resume:
             recorded = _steps(metrics, f"{phase}/train_loss")
@@ -222,11 +225,12 @@ def _record(metrics: MetricsWriter, phase: str, report: EpochReport) -> None:
 
 def _first(training: Training, kind: type[L], name: str, **options: Any) -> L:
     """A layer to train: new, or with the weights of --init-from, which must be of the options asked for."""
-    options = {"horizon": training.options.horizon} | options
-    if training.options.init_from is None:
-        torch.manual_seed(task_seed(training.options.seed, name, "weights"))
+    cfg = training.cfg
+    options = {"horizon": cfg.horizon} | options
+    if cfg.init_from is None:
+        torch.manual_seed(task_seed(cfg.seed, name, "weights"))
         return kind(**options)
-    path = _given(training.options.init_from, name)
+    path = _given(cfg.init_from, name)
     layer = load_layer(kind, path).train()
     wrong = [
         f"{key}={layer.options.get(key, False)} there, {value} here"
@@ -262,7 +266,7 @@ def _with_goals(training: Training, source: str, data: TournamentData) -> Tourna
     options = training.options
     path = None
     if source == "l2":
-        path = layer_path(options.l2_model_path or Path(training.cfg.output_dir) / "l2_bc")
+        path = layer_path(options.l2_model_path or training.cfg.output_dir / "l2_bc")
         if not path.exists():
             raise ValueError(
                 f"{path} does not exist: L3 and L4 see the goals of a trained L2 (guide §1.4); "
@@ -282,15 +286,15 @@ def _l3(training: Training) -> None:
 def _l3_awr(training: Training) -> None:
     data = _with_goals(training, training.options.l3_goal_backfill, training.weighed)
     train, val, test = training.parts(micro_of(data))
-    layer = load_l3(Path(training.cfg.output_dir) / "l3_bc")
+    layer = load_l3(training.cfg.output_dir / "l3_bc")
     follow(training, "l3_awr", l3_awr_epochs(layer, train, training.cfg, val, training.stop), layer, test)
 
 
 def _critic(training: Training) -> None:
     assert training.others is not None
     train, val, test = training.parts(macro_of(training.others))
-    torch.manual_seed(task_seed(training.options.seed, CRITIC, "weights"))
-    layer = DayCritic(training.options.horizon)
+    torch.manual_seed(task_seed(training.cfg.seed, CRITIC, "weights"))
+    layer = DayCritic(training.cfg.horizon)
     follow(training, CRITIC, critic_epochs(layer, train, training.cfg, val, training.stop), layer, test)
 
 

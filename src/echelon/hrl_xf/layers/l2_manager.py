@@ -10,7 +10,6 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 import torch
@@ -34,12 +33,12 @@ from echelon.hrl_xf.layers.l2_play import (
     spot_of,
 )
 from echelon.hrl_xf.layers.twins import MadeOnce, weights_of
+from echelon.hrl_xf.options.train import QTransform
 from echelon.hrl_xf.state.features import P_MAX
 from echelon.hrl_xf.state.goals import GOAL_SIZE
 from echelon.runtime.arrays import Bools
 from echelon.runtime.devices import device_of_layer, on_device
 
-QTransform = Literal["none", "log1p", "sqrt"]
 SQRT_FROM = 1e-6
 """The slope of sqrt is unbounded at 0."""
 

@@ -40,7 +40,7 @@ from echelon.hrl_xf.learning.fit import fit
 from echelon.hrl_xf.learning.losses import l3_loss, l4_loss
 from echelon.hrl_xf.learning.sources import L3Source, L4Source, situation_of
 from echelon.hrl_xf.learning.task import FitSettings, Task, measure
-from echelon.hrl_xf.options.train import EvaluateOptions, TrainOptions
+from echelon.hrl_xf.options.train import EvaluateOptions
 from echelon.hrl_xf.state.schema import ANSWERS, REJECT
 from echelon.runtime.arrays import Bools, Floats, Ints
 from echelon.runtime.devices import device_of_layer, on_device
@@ -148,7 +148,7 @@ def _control(
     """The same network with less to see, trained as it was: the weights kept are the best by validation."""
     torch.manual_seed(seed)
     control = TemporalDecisionTransformer(**(layer.options | {"view": view})).to(device_of_layer(layer))
-    settings = FitSettings(epochs=epochs, batch_size=512, lr=1e-3, seed=seed, average=TrainOptions.average)
+    settings = FitSettings(epochs=epochs, batch_size=512, lr=1e-3, seed=seed)
     with tempfile.TemporaryDirectory() as folder:
         for report in fit(Task("control", control, *parts, l3_loss, "control"), settings, Path(folder)):
             log.debug("%s", report.line())

@@ -15,7 +15,7 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -24,17 +24,17 @@ import numpy as np
 from echelon.hrl_xf.dataset.datasets import L4Dataset, MacroDataset, MicroDataset, Rows, macro_of
 from echelon.hrl_xf.layers.day_critic import DayCritic, load_critic
 from echelon.hrl_xf.layers.files import Layer, save_layer
-from echelon.hrl_xf.layers.l2_manager import HorizonManagerPPO, QTransform
+from echelon.hrl_xf.layers.l2_manager import HorizonManagerPPO
 from echelon.hrl_xf.layers.l3_executor import TemporalDecisionTransformer
 from echelon.hrl_xf.layers.l4_coordinator import GlobalCoordinator
 from echelon.hrl_xf.layers.weight_files import layer_path
 from echelon.hrl_xf.learning.advantages import Advantages, outcomes_of
 from echelon.hrl_xf.learning.critic import CriticSource, critic_loss
 from echelon.hrl_xf.learning.fit import checkpoint_path, fit, history_of
-from echelon.hrl_xf.learning.losses import Loss, l2_loss, l3_loss, l4_loss, weigh, weight_distribution
+from echelon.hrl_xf.learning.losses import l2_loss, l3_loss, l4_loss, weigh, weight_distribution
 from echelon.hrl_xf.learning.sources import L2Source, L3Source, L4Source
-from echelon.hrl_xf.learning.task import EpochReport, FitSettings, Source, Task, measure, shown
-from echelon.hrl_xf.options.train import TrainOptions
+from echelon.hrl_xf.learning.task import EpochReport, FitSettings, Task, measure, shown
+from echelon.hrl_xf.options.train import FitOptions, TrainConfig
 from echelon.hrl_xf.weights import CRITIC
 from echelon.runtime.devices import device_of
 
@@ -44,63 +44,6 @@ Stop = Callable[[], bool]
 
 def _never() -> bool:
     return False
-
-
-@dataclass(frozen=True)
-class TrainConfig:
-    """How to train the three layers and the critic."""
-
-    output_dir: str | Path = "training_runs/hrl_xf"
-    horizon: int = TrainOptions.horizon
-    l2_epochs: int = TrainOptions.l2_epochs
-    l3_epochs: int = TrainOptions.l3_epochs
-    critic_epochs: int = TrainOptions.critic_epochs
-    l3_awr_epochs: int = TrainOptions.l3_awr_epochs
-    l4_epochs: int = TrainOptions.l4_epochs
-    l2_batch_size: int = TrainOptions.l2_batch_size
-    l3_batch_size: int = TrainOptions.l3_batch_size
-    critic_batch_size: int = TrainOptions.critic_batch_size
-    l4_batch_size: int = TrainOptions.l4_batch_size
-    l2_lr: float = TrainOptions.l2_lr
-    l3_lr: float = TrainOptions.l3_lr
-    critic_lr: float = TrainOptions.critic_lr
-    l3_awr_lr: float = TrainOptions.l3_awr_lr
-    l4_lr: float = TrainOptions.l4_lr
-    average: float = TrainOptions.average
-    l2_q_transform: QTransform = TrainOptions.l2_q_transform
-    l2_q_weight: float = TrainOptions.l2_q_weight
-    awr_beta: float = TrainOptions.awr_beta
-    awr_lambda: float = TrainOptions.awr_lambda
-    awr_max_weight: float = 20.0
-    save_every: int = TrainOptions.save_every
-    log_every: int = TrainOptions.log_every
-    early_stop: int = TrainOptions.early_stop
-    checkpoint_seconds: float = TrainOptions.checkpoint_seconds
-    device: str = TrainOptions.device
-    seed: int = TrainOptions.seed
-    resume: bool = False
-    """resume from the newest checkpoints in `output_dir`"""
-    l2_resume_path: str | Path | None = None
-    """resume from this checkpoint; the same for l3_… and l4_…"""
-    l3_bc_resume_path: str | Path | None = None
-    critic_resume_path: str | Path | None = None
-    l3_awr_resume_path: str | Path | None = None
-    l4_resume_path: str | Path | None = None
-    init_from: str | Path | None = None
-    """where the layers' first weights come from, if not from a seed: part of what a checkpoint must agree with"""
-    check_goals: bool = False
-    """refuse to resume L3 or L4 when the goals they see have changed since"""
-
-    @property
-    def checkpoints(self) -> Path:
-        return Path(self.output_dir) / "checkpoints"
-
-    def fit_settings(self, epochs: int, batch_size: int, lr: float, average: float = 0.0) -> FitSettings:
-        """The settings of one phase."""
-        return FitSettings(
-            epochs=epochs, batch_size=batch_size, lr=lr, average=average, seed=self.seed, save_every=self.save_every,
-            log_every=self.log_every, early_stop=self.early_stop, checkpoint_seconds=self.checkpoint_seconds,
-        )  # fmt: skip
 
 
 def _fingerprint(*sets: Rows[Any] | None) -> str:
@@ -139,20 +82,26 @@ def _check_horizon(
         )
 
 
+def _settings(cfg: TrainConfig, epochs: int, batch_size: int, lr: float, average: float | None = None) -> FitSettings:
+    """The settings of one phase."""
+    shared = {field.name: getattr(cfg, field.name) for field in fields(FitOptions)}
+    if average is not None:
+        shared["average"] = average
+    return FitSettings(**shared, epochs=epochs, batch_size=batch_size, lr=lr)
+
+
 def _phase(
-    name: str, layer: Layer, sources: tuple[Source, Source | None], loss: Loss, fingerprint: str,
-    describe: dict[str, Any], settings: FitSettings, cfg: TrainConfig, resume_path: str | Path | None, stop: Stop,
-) -> Iterator[EpochReport]:  # fmt: skip
+    task: Task, settings: FitSettings, cfg: TrainConfig, resume_path: Path | None, stop: Stop
+) -> Iterator[EpochReport]:
     """Fit on the device asked for, then write the best weights under the phase's name."""
-    layer.to(device_of(cfg.device))
-    task = Task(name, layer, *sources, loss, fingerprint, describe)
-    resume = cfg.resume if resume_path is None else checkpoint_path(cfg.checkpoints, Path(resume_path))
+    task.layer.to(device_of(cfg.device))
+    resume = cfg.resume if resume_path is None else checkpoint_path(cfg.checkpoints, resume_path)
     yield from fit(task, settings, cfg.checkpoints, resume=resume, stop=stop)
     if not stop():
-        best: dict[str, Any] = next((e for e in reversed(history_of(name, cfg.checkpoints)) if e["is_best"]), {})
+        best: dict[str, Any] = next((e for e in reversed(history_of(task.name, cfg.checkpoints)) if e["is_best"]), {})
         figures = {key: best[key] for key in ("epoch", "train", "val") if key in best}
-        note = {"phase": name, "data": fingerprint, "epochs": settings.epochs, **describe, "best": figures}
-        save_layer(layer, Path(cfg.output_dir) / name, note)
+        note = {"phase": task.name, "data": task.fingerprint, "epochs": settings.epochs, **task.describe}
+        save_layer(task.layer, cfg.output_dir / task.name, note | {"best": figures})
 
 
 def _begun(layer: Layer, cfg: TrainConfig) -> dict[str, Any]:
@@ -167,11 +116,14 @@ def l2_bc_epochs(
     _check_horizon(layer, data)
     describe = {"q_transform": cfg.l2_q_transform, "q_weight": cfg.l2_q_weight} | _begun(layer, cfg)
     sources = L2Source(data), None if val is None else L2Source(val)
-    settings = cfg.fit_settings(cfg.l2_epochs, cfg.l2_batch_size, cfg.l2_lr, cfg.average)
     loss = l2_loss(cfg.l2_q_transform, cfg.l2_q_weight)
-    yield from _phase(
-        "l2_bc", layer, sources, loss, _fingerprint(data, val), describe, settings, cfg, cfg.l2_resume_path, stop
-    )
+    task = Task("l2_bc", layer, *sources, loss, _fingerprint(data, val), describe)
+    settings = _settings(cfg, cfg.l2_epochs, cfg.l2_batch_size, cfg.l2_lr)
+    yield from _phase(task, settings, cfg, cfg.l2_resume_path, stop)
+
+
+def _goals(data: Rows[Any], cfg: TrainConfig) -> dict[str, Any]:
+    return {"goals": goal_digest(data)} if cfg.check_goals else {}
 
 
 def _l3_describe(layer: TemporalDecisionTransformer, data: MicroDataset, cfg: TrainConfig) -> dict[str, Any]:
@@ -180,8 +132,7 @@ def _l3_describe(layer: TemporalDecisionTransformer, data: MicroDataset, cfg: Tr
         log.warning(
             "L3 learns with goals from %r; in play goals are L2's: load the data with goal_backfill='l2'", source
         )
-    describe: dict[str, Any] = {"mode": layer.mode}
-    return describe | ({"goals": goal_digest(data)} if cfg.check_goals else {})
+    return {"mode": layer.mode} | _goals(data, cfg)
 
 
 def l3_bc_epochs(
@@ -194,11 +145,10 @@ def l3_bc_epochs(
     """L3 by behaviour cloning of the expert's answers."""
     _check_horizon(layer, data)
     sources = L3Source(data, layer.mode), None if val is None else L3Source(val, layer.mode)
-    settings = cfg.fit_settings(cfg.l3_epochs, cfg.l3_batch_size, cfg.l3_lr, cfg.average)
     describe = _l3_describe(layer, data, cfg) | _begun(layer, cfg)
-    yield from _phase(
-        "l3_bc", layer, sources, l3_loss, _fingerprint(data, val), describe, settings, cfg, cfg.l3_bc_resume_path, stop
-    )
+    task = Task("l3_bc", layer, *sources, l3_loss, _fingerprint(data, val), describe)
+    settings = _settings(cfg, cfg.l3_epochs, cfg.l3_batch_size, cfg.l3_lr)
+    yield from _phase(task, settings, cfg, cfg.l3_bc_resume_path, stop)
 
 
 def critic_epochs(
@@ -209,9 +159,9 @@ def critic_epochs(
     train, check = CriticSource(data), None if val is None else CriticSource(val)
     if len(train) and layer.is_new:
         layer.scale_to(float(train.target.mean()), float(train.target.std()))
-    settings = cfg.fit_settings(cfg.critic_epochs, cfg.critic_batch_size, cfg.critic_lr, cfg.average)
-    fingerprint, path = _fingerprint(data, val), cfg.critic_resume_path
-    yield from _phase(CRITIC, layer, (train, check), critic_loss, fingerprint, {}, settings, cfg, path, stop)
+    task = Task(CRITIC, layer, train, check, critic_loss, _fingerprint(data, val))
+    settings = _settings(cfg, cfg.critic_epochs, cfg.critic_batch_size, cfg.critic_lr)
+    yield from _phase(task, settings, cfg, cfg.critic_resume_path, stop)
 
 
 def l3_awr_epochs(
@@ -227,7 +177,7 @@ def l3_awr_epochs(
     Without a `critic`, the one in `output_dir` is used.
     """
     _check_horizon(layer, data)
-    judge = load_critic(Path(cfg.output_dir) / CRITIC) if critic is None else critic
+    judge = load_critic(cfg.output_dir / CRITIC) if critic is None else critic
     train, check = L3Source(data, layer.mode), None if val is None else L3Source(val, layer.mode)
     outcomes = outcomes_of(data, judge, cfg.awr_lambda)
     advantages = Advantages.fit(outcomes, cfg.awr_beta, cfg.awr_max_weight)
@@ -236,13 +186,12 @@ def l3_awr_epochs(
         weigh(check, outcomes_of(val, judge, cfg.awr_lambda), advantages)
     weights = weight_distribution(train)
     log.info("l3_awr: %s", "  ".join(f"{name} {value:.3g}" for name, value in weights.items()))
-    settings = cfg.fit_settings(cfg.l3_awr_epochs, cfg.l3_batch_size, cfg.l3_awr_lr, cfg.average)
     describe = _l3_describe(layer, data, cfg) | {"beta": cfg.awr_beta, "max_weight": cfg.awr_max_weight}
     describe |= {"lambda": cfg.awr_lambda, "critic": _digest(judge)}
     describe |= {"from": _digest(layer), "weights": {name: round(value, 6) for name, value in weights.items()}}
-    fingerprint = _fingerprint(data, val)
-    path = cfg.l3_awr_resume_path
-    yield from _phase("l3_awr", layer, (train, check), l3_loss, fingerprint, describe, settings, cfg, path, stop)
+    task = Task("l3_awr", layer, train, check, l3_loss, _fingerprint(data, val), describe)
+    settings = _settings(cfg, cfg.l3_awr_epochs, cfg.l3_batch_size, cfg.l3_awr_lr)
+    yield from _phase(task, settings, cfg, cfg.l3_awr_resume_path, stop)
 
 
 def l4_distill_epochs(
@@ -251,20 +200,10 @@ def l4_distill_epochs(
     """L4 from the heuristic coordinator."""
     _check_horizon(layer, data)
     sources = L4Source(data), None if val is None else L4Source(val)
-    settings = cfg.fit_settings(cfg.l4_epochs, cfg.l4_batch_size, cfg.l4_lr)
-    describe = ({"goals": goal_digest(data)} if cfg.check_goals else {}) | _begun(layer, cfg)
-    yield from _phase(
-        "l4_distill",
-        layer,
-        sources,
-        l4_loss,
-        _fingerprint(data, val),
-        describe,
-        settings,
-        cfg,
-        cfg.l4_resume_path,
-        stop,
-    )
+    describe = _goals(data, cfg) | _begun(layer, cfg)
+    task = Task("l4_distill", layer, *sources, l4_loss, _fingerprint(data, val), describe)
+    settings = _settings(cfg, cfg.l4_epochs, cfg.l4_batch_size, cfg.l4_lr, average=0.0)
+    yield from _phase(task, settings, cfg, cfg.l4_resume_path, stop)
 
 
 def train_l2_bc(
@@ -299,7 +238,7 @@ def train_l3_awr(
 
     Without a `critic`, the one in `output_dir` is used; where there is none, one is trained on the days of `data`.
     """
-    if critic is None and not layer_path(Path(cfg.output_dir) / CRITIC).exists():
+    if critic is None and not layer_path(cfg.output_dir / CRITIC).exists():
         train_critic(DayCritic(data.data.horizon), macro_of(data.data).of_logs(np.unique(data.log)), cfg)
     return shown(l3_awr_epochs(layer, data, cfg, val, critic=critic))
 

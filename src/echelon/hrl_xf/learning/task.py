@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from echelon.hrl_xf.layers.files import Layer
+from echelon.hrl_xf.options.train import FitOptions
 from echelon.runtime.arrays import Ints
 from echelon.runtime.devices import device_of_layer, on_device
 
@@ -46,37 +47,21 @@ class Task:
     """what else must be the same to resume: options of the loss"""
 
 
-@dataclass(frozen=True)
-class FitSettings:
-    """How to fit."""
+@dataclass(frozen=True, kw_only=True)
+class FitSettings(FitOptions):
+    """How one phase is fitted: what all phases have in common, and its own numbers."""
 
     epochs: int
     batch_size: int
     lr: float
-    seed: int = 0
     weight_decay: float = 1e-4
     clip_norm: float = 1.0
     warmup_steps: int = 100
-    average: float = 0.0
-    """what is validated, saved and returned is the running mean of the weights: each step keeps this share of it, .99
-    is the mean of the last hundred steps or so; 0: the weights as they are"""
-    save_every: int = 1
-    """epochs between checkpoints that are kept; the best and the last are always kept"""
-    checkpoint_seconds: float = 60.0
-    """a long epoch is saved in between this often"""
-    early_stop: int = 0
-    """epochs without a better validation loss after which to stop; 0: never"""
-    log_every: int = 0
-    """batches between lines within an epoch; 0: none"""
 
     def __post_init__(self) -> None:
-        if self.epochs < 0 or self.batch_size < 1 or self.save_every < 1 or self.early_stop < 0:
-            raise ValueError(
-                f"epochs={self.epochs} and early_stop={self.early_stop} must not be negative, "
-                f"batch_size={self.batch_size} and save_every={self.save_every} at least 1"
-            )
-        if not 0 <= self.average < 1:
-            raise ValueError(f"average={self.average} must be 0 or more and less than 1")
+        super().__post_init__()
+        if self.epochs < 0 or self.batch_size < 1:
+            raise ValueError(f"epochs={self.epochs} must not be negative, batch_size={self.batch_size} at least 1")
         if not (math.isfinite(self.lr) and self.lr > 0):
             raise ValueError(f"lr={self.lr} must be positive")
 
