@@ -23,14 +23,14 @@ import torch
 
 from echelon.hrl_xf.dataset.datasets import MicroDataset, Rows, l4_of, macro_of, micro_of
 from echelon.hrl_xf.dataset.tournament import open_tournament
-from echelon.hrl_xf.layers.files import Layer
-from echelon.hrl_xf.layers.l2_manager import HorizonManagerPPO
-from echelon.hrl_xf.layers.l3_executor import TemporalDecisionTransformer
-from echelon.hrl_xf.layers.l4_coordinator import GlobalCoordinator
 from echelon.hrl_xf.learning.fit import fit
 from echelon.hrl_xf.learning.losses import l2_loss, l3_loss, l4_loss
 from echelon.hrl_xf.learning.sources import L2Source, L3Source, L4Source, situation_of
 from echelon.hrl_xf.learning.task import FitSettings, Source, Task
+from echelon.hrl_xf.networks.files import Layer
+from echelon.hrl_xf.networks.l2_manager import HorizonManagerPPO
+from echelon.hrl_xf.networks.l3_executor import TemporalDecisionTransformer
+from echelon.hrl_xf.networks.l4_coordinator import GlobalCoordinator
 from echelon.hrl_xf.options.train import TrainConfig
 
 SMALL = Path(__file__).parent.parent / "tests" / "data" / "logs"

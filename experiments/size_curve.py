@@ -28,11 +28,11 @@ from echelon.hrl_xf.dataset.datasets import Rows, l4_of, macro_of, micro_of
 from echelon.hrl_xf.dataset.goal_backfill import with_goals
 from echelon.hrl_xf.dataset.split import WorldSplit, world_split
 from echelon.hrl_xf.dataset.tournament import TournamentData, open_tournament
-from echelon.hrl_xf.layers.l2_manager import HorizonManagerPPO
-from echelon.hrl_xf.layers.l3_executor import TemporalDecisionTransformer
-from echelon.hrl_xf.layers.l4_coordinator import GlobalCoordinator
 from echelon.hrl_xf.learning.fit import history_of
 from echelon.hrl_xf.learning.phases import l2_bc_epochs, l3_bc_epochs, l4_distill_epochs
+from echelon.hrl_xf.networks.l2_manager import HorizonManagerPPO
+from echelon.hrl_xf.networks.l3_executor import TemporalDecisionTransformer
+from echelon.hrl_xf.networks.l4_coordinator import GlobalCoordinator
 from echelon.hrl_xf.options.train import TrainConfig
 
 SIZES: dict[str, list[dict[str, Any]]] = {

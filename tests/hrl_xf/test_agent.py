@@ -14,10 +14,10 @@ from negmas.sao import SAOResponse
 from scml.std import SCML2024StdWorld, StdSyncAgent
 
 from echelon.hrl_xf.agent import LitaAgentHRL, LitaAgentRules
-from echelon.hrl_xf.layers.l3_executor import TemporalDecisionTransformer
 from echelon.hrl_xf.layers.layers import Layers
 from echelon.hrl_xf.layers.protocols import L3Actions
 from echelon.hrl_xf.layers.rules import HeuristicCoordinator, HeuristicExecutor, HeuristicManager
+from echelon.hrl_xf.networks.l3_executor import TemporalDecisionTransformer
 from tests.hrl_xf.conftest import contracts_of
 from tests.hrl_xf.layers.examples import wild
 from tests.hrl_xf.play.agent_cases import (

@@ -13,9 +13,9 @@ import torch
 from echelon.hrl_xf.dataset.datasets import l4_of, macro_of, micro_of
 from echelon.hrl_xf.dataset.goal_backfill import with_goals
 from echelon.hrl_xf.dataset.tournament import TournamentData
-from echelon.hrl_xf.layers.l2_manager import HorizonManagerPPO, load_l2
-from echelon.hrl_xf.layers.l3_executor import load_l3
-from echelon.hrl_xf.layers.l4_coordinator import GlobalCoordinator, load_l4
+from echelon.hrl_xf.networks.l2_manager import HorizonManagerPPO, load_l2
+from echelon.hrl_xf.networks.l3_executor import load_l3
+from echelon.hrl_xf.networks.l4_coordinator import GlobalCoordinator, load_l4
 from echelon.hrl_xf.options.train import TrainConfig
 from echelon.hrl_xf.training import HRLXFTrainer, save_model
 from echelon.runtime.checkpoint import CheckpointError

@@ -10,12 +10,12 @@ from echelon.hrl_xf.dataset.datasets import l4_of, micro_of
 from echelon.hrl_xf.dataset.goal_backfill import with_goals
 from echelon.hrl_xf.dataset.split import Split
 from echelon.hrl_xf.dataset.tournament import open_tournament
-from echelon.hrl_xf.layers.l3_executor import load_l3
-from echelon.hrl_xf.layers.l4_coordinator import load_l4
 from echelon.hrl_xf.learning.evaluation import BATCH, evaluate_l2, frequent_figures, part
 from echelon.hrl_xf.learning.losses import l3_loss, l4_loss
 from echelon.hrl_xf.learning.sources import L3Source, L4Source
 from echelon.hrl_xf.learning.task import measure
+from echelon.hrl_xf.networks.l3_executor import load_l3
+from echelon.hrl_xf.networks.l4_coordinator import load_l4
 from echelon.hrl_xf.options.train import EvaluateOptions
 from echelon.runtime.files import read_json
 from echelon.runtime.metrics import read_metrics

@@ -13,7 +13,8 @@ this list.
     recording     a world becomes logs, logs become columns
     play          the agent's day: choice of layers, decisions, diary, narration
     competitors   who can sit in a seat, by name
-    layers        L2, L3 and L4, learnt or by rule, and their files
+    networks      L2, L3 and L4 as torch networks, and the critic of days: what is trained
+    layers        L2, L3 and L4 as they play, in numpy, learnt or by rule
     state         the day and all pure functions of it: schema, arrays, features, L1, goals
     lean          the fast simulator
     options       the options of the commands

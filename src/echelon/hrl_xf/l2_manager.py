@@ -1,8 +1,8 @@
-"""L2 under the name that the guides import; the code is in `layers.l2_manager`."""
+"""L2 under the name that the guides import; the code is in `networks.l2_manager`."""
 
 from __future__ import annotations
 
-from echelon.hrl_xf.layers.l2_manager import HorizonManagerPPO, load_l2
+from echelon.hrl_xf.networks.l2_manager import HorizonManagerPPO, load_l2
 
 __all__ = [
     "HorizonManagerPPO",

@@ -1,8 +1,8 @@
-"""L4 under the name that the guides import; the code is in `layers.l4_coordinator`."""
+"""L4 under the name that the guides import; the code is in `networks.l4_coordinator`."""
 
 from __future__ import annotations
 
-from echelon.hrl_xf.layers.l4_coordinator import GlobalCoordinator, load_l4
+from echelon.hrl_xf.networks.l4_coordinator import GlobalCoordinator, load_l4
 
 __all__ = [
     "GlobalCoordinator",

@@ -14,10 +14,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from echelon.hrl_xf.dataset.datasets import L4Dataset, MacroDataset, MicroDataset
-from echelon.hrl_xf.layers.files import Layer, load_layer, save_layer
-from echelon.hrl_xf.layers.l2_manager import HorizonManagerPPO
-from echelon.hrl_xf.layers.l3_executor import TemporalDecisionTransformer
-from echelon.hrl_xf.layers.l4_coordinator import GlobalCoordinator
 from echelon.hrl_xf.learning.phases import (
     critic_epochs,
     l2_bc_epochs,
@@ -31,6 +27,10 @@ from echelon.hrl_xf.learning.phases import (
     train_l4_distill,
 )
 from echelon.hrl_xf.learning.task import EpochReport
+from echelon.hrl_xf.networks.files import Layer, load_layer, save_layer
+from echelon.hrl_xf.networks.l2_manager import HorizonManagerPPO
+from echelon.hrl_xf.networks.l3_executor import TemporalDecisionTransformer
+from echelon.hrl_xf.networks.l4_coordinator import GlobalCoordinator
 from echelon.hrl_xf.online.run import train_online
 from echelon.hrl_xf.options.online import OnlineOptions
 from echelon.hrl_xf.options.train import TrainConfig

@@ -18,9 +18,9 @@ import torch
 from safetensors.torch import load_file
 
 from echelon.hrl_xf.commands.train import forget_metrics, run
-from echelon.hrl_xf.layers.files import save_layer
-from echelon.hrl_xf.layers.l2_manager import HorizonManagerPPO
 from echelon.hrl_xf.layers.weight_files import read_layer
+from echelon.hrl_xf.networks.files import save_layer
+from echelon.hrl_xf.networks.l2_manager import HorizonManagerPPO
 from echelon.runtime.metrics import read_metrics
 from tests.hrl_xf.log_examples import LOGS, train_options
 

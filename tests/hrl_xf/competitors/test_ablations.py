@@ -12,8 +12,8 @@ from echelon.hrl_xf.arena.plan import ArenaPlan, configuration, parse_field
 from echelon.hrl_xf.arena.world import play
 from echelon.hrl_xf.competitors.ablations import JUDGED, ablations
 from echelon.hrl_xf.competitors.specs import AgentSpec, SpecError, parse_agent
-from echelon.hrl_xf.layers.files import save_layer
-from echelon.hrl_xf.layers.l3_executor import TemporalDecisionTransformer
+from echelon.hrl_xf.networks.files import save_layer
+from echelon.hrl_xf.networks.l3_executor import TemporalDecisionTransformer
 from echelon.hrl_xf.options.compete import CompeteOptions
 from echelon.hrl_xf.play.choice import layer_name
 

@@ -42,9 +42,9 @@ def folder(tmp_path: Path) -> Path:
 @pytest.fixture
 def with_model(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> tuple[Linear, Path]:
     """`load_l2` gives the stand-in."""
-    model, manager = Linear(), ModuleType("echelon.hrl_xf.layers.l2_manager")
+    model, manager = Linear(), ModuleType("echelon.hrl_xf.networks.l2_manager")
     manager.load_l2 = lambda path, device: model  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "echelon.hrl_xf.layers.l2_manager", manager)
+    monkeypatch.setitem(sys.modules, "echelon.hrl_xf.networks.l2_manager", manager)
     (tmp_path / "l2_bc.safetensors").write_bytes(b"x")
     return model, tmp_path / "l2_bc.safetensors"
 

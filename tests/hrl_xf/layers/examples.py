@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from echelon.hrl_xf.layers.l3_executor import TemporalDecisionTransformer
 from echelon.hrl_xf.layers.l3_situation import Situation
 from echelon.hrl_xf.layers.l4_features import teacher_alphas
 from echelon.hrl_xf.layers.rules import HeuristicManager
+from echelon.hrl_xf.networks.l3_executor import TemporalDecisionTransformer
 from echelon.hrl_xf.state.day_batch import Ledger, day_batch, in_days_ahead, issue_bounds
 from echelon.hrl_xf.state.goals import open_goal
 from echelon.hrl_xf.state.l1_safety import L1Answers, L1Output, L1SafetyLayer

@@ -11,8 +11,8 @@ import torch
 
 from echelon.hrl_xf.agent import LitaAgentHRL
 from echelon.hrl_xf.layers.l3_adjust import guarded, modulated
-from echelon.hrl_xf.layers.l3_executor import TemporalDecisionTransformer
 from echelon.hrl_xf.layers.rules import HeuristicExecutor
+from echelon.hrl_xf.networks.l3_executor import TemporalDecisionTransformer
 from echelon.hrl_xf.play.choice import choose_layers
 from echelon.hrl_xf.play.day import DayPlay, Question
 from echelon.hrl_xf.state.l1_safety import L1SafetyLayer

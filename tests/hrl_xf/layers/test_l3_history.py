@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from echelon.hrl_xf.layers.l3_executor import TemporalDecisionTransformer
 from echelon.hrl_xf.layers.l3_history import HistoryCache
+from echelon.hrl_xf.networks.l3_executor import TemporalDecisionTransformer
 from tests.hrl_xf.layers.examples import tokens, wild
 from tests.laws import examples
 from tests.rounding import assert_equal_but_for_rounding

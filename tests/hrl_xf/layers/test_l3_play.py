@@ -12,11 +12,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from echelon.hrl_xf.layers.l3_executor import TemporalDecisionTransformer, load_l3
-from echelon.hrl_xf.layers.l3_inputs import L3Inputs
 from echelon.hrl_xf.layers.l3_play import View
 from echelon.hrl_xf.layers.l3_situation import Mode, Situation
 from echelon.hrl_xf.layers.protocols import L3Actions
+from echelon.hrl_xf.networks.l3_executor import TemporalDecisionTransformer, load_l3
+from echelon.hrl_xf.networks.l3_inputs import L3Inputs
 from echelon.hrl_xf.state.l1_safety import L1SafetyLayer
 from echelon.hrl_xf.state.schema import REJECT
 from echelon.hrl_xf.weights import BUNDLED, layer_in

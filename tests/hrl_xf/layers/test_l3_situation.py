@@ -10,9 +10,9 @@ import pytest
 
 from echelon.hrl_xf.dataset.datasets import MicroDataset
 from echelon.hrl_xf.dataset.tournament import open_tournament
-from echelon.hrl_xf.layers.l3_inputs import legal_of
 from echelon.hrl_xf.layers.l3_situation import P_SIZE, Q_SIZE, Situation
 from echelon.hrl_xf.learning.sources import situation_of
+from echelon.hrl_xf.networks.l3_inputs import legal_of
 from echelon.hrl_xf.state.l1_safety import L1SafetyLayer
 from echelon.runtime.arrays import Floats
 from tests.hrl_xf.layers.examples import played

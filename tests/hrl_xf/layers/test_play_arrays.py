@@ -1,9 +1,6 @@
-"""Weights as arrays: torch's own sums, the same memory, and made anew only where the weights have moved."""
+"""Weights as arrays: torch's own sums, and each array asked for by name and shape."""
 
 from __future__ import annotations
-
-import copy
-import gc
 
 import numpy as np
 import pytest
@@ -11,7 +8,7 @@ import torch
 from torch import nn
 
 from echelon.hrl_xf.layers.play_arrays import Weights, WeightsError, log_softmax, relu
-from echelon.hrl_xf.layers.twins import MadeOnce, array_of, weights_of
+from echelon.hrl_xf.networks.player_cache import weights_of
 from tests.rounding import assert_equal_but_for_rounding
 
 pytestmark = pytest.mark.numeric
@@ -55,14 +52,6 @@ def test_inputs_are_left_as_they_were() -> None:
     assert np.array_equal(x, before)
 
 
-def test_an_array_is_its_weights_memory() -> None:
-    layer = nn.Linear(3, 2)
-    array = array_of(layer.weight)
-    with torch.no_grad():
-        layer.weight.fill_(2.5)
-    assert (array == 2.5).all()
-
-
 def test_weights_are_asked_for_by_name_and_shape() -> None:
     weights = Weights({"a.b.weight": np.zeros((2, 3), np.float32), "a.b.bias": np.zeros(2, np.float32)})
     below = weights.below("a")
@@ -73,19 +62,3 @@ def test_weights_are_asked_for_by_name_and_shape() -> None:
     assert weights.unused == {"a.b.weight", "a.b.bias"}
     below.linear("b", 3, 2)
     assert weights.unused == set()
-
-
-def test_it_is_made_once_and_anew_where_the_weights_have_moved() -> None:
-    made: list[nn.Linear] = []
-    kept: MadeOnce[nn.Linear, int] = MadeOnce(lambda layer: made.append(layer) or len(made))  # type: ignore[func-returns-value]
-    layer = nn.Linear(3, 2)
-    assert [kept.of(layer, layer.weight) for _ in range(3)] == [1, 1, 1]
-    twin = copy.deepcopy(layer)
-    assert kept.of(twin, twin.weight) == 2
-    assert kept.of(layer, layer.weight) == 1
-    layer.double().float()
-    assert kept.of(layer, layer.weight) == 3
-    made.clear()
-    del twin
-    gc.collect()
-    assert len(kept._made) == 1, "a layer that is gone is forgotten"

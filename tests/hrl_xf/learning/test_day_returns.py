@@ -11,9 +11,9 @@ import pytest
 
 from echelon.hrl_xf.dataset.datasets import micro_of
 from echelon.hrl_xf.dataset.tournament import TournamentData
-from echelon.hrl_xf.layers.day_critic import DayCritic
 from echelon.hrl_xf.learning.advantages import Advantages, Outcomes, outcomes_of
 from echelon.hrl_xf.learning.day_returns import by_log, day_advantages, day_rewards, returns_to_go, values_of
+from echelon.hrl_xf.networks.day_critic import DayCritic
 from echelon.hrl_xf.state.schema import DayClosedEntry
 from tests.hrl_xf.log_examples import PENGUIN_FIRST, PENGUIN_MIDDLE, data_of, log_of
 

@@ -16,11 +16,11 @@ from echelon.hrl_xf.dataset.goal_backfill import with_goals
 from echelon.hrl_xf.dataset.split import world_split
 from echelon.hrl_xf.dataset.thread_tables import REPRESENTABLE, SAFE_DAY, SAFE_QUANTITY
 from echelon.hrl_xf.dataset.tournament import open_tournament
-from echelon.hrl_xf.layers.files import save_layer
-from echelon.hrl_xf.layers.l2_manager import HorizonManagerPPO
-from echelon.hrl_xf.layers.l3_executor import TemporalDecisionTransformer, load_l3
-from echelon.hrl_xf.layers.l4_coordinator import GlobalCoordinator, load_l4
 from echelon.hrl_xf.learning.disagreement import KINDS, SAME, Compared, compare, figures, kinds, tables
+from echelon.hrl_xf.networks.files import save_layer
+from echelon.hrl_xf.networks.l2_manager import HorizonManagerPPO
+from echelon.hrl_xf.networks.l3_executor import TemporalDecisionTransformer, load_l3
+from echelon.hrl_xf.networks.l4_coordinator import GlobalCoordinator, load_l4
 from echelon.hrl_xf.options.train import EvaluateOptions
 from echelon.hrl_xf.play.day import Decided
 from echelon.hrl_xf.state.reservation import NOTHING, Wish

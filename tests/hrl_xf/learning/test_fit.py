@@ -12,10 +12,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from echelon.hrl_xf.layers.files import Layer
 from echelon.hrl_xf.learning.fit import checkpoint_path, fit, history_of
 from echelon.hrl_xf.learning.sources import in_order, shuffled
 from echelon.hrl_xf.learning.task import EpochReport, FitSettings, Sums, Task
+from echelon.hrl_xf.networks.files import Layer
 from echelon.runtime.checkpoint import CheckpointError, latest, load_checkpoint
 from echelon.runtime.files import read_json
 

@@ -11,10 +11,6 @@ import torch
 
 from echelon.hrl_xf.dataset.datasets import macro_of, micro_of
 from echelon.hrl_xf.dataset.tournament import TournamentData
-from echelon.hrl_xf.layers.day_critic import DayCritic
-from echelon.hrl_xf.layers.l2_manager import HorizonManagerPPO
-from echelon.hrl_xf.layers.l3_executor import TemporalDecisionTransformer
-from echelon.hrl_xf.layers.l3_inputs import L3Inputs
 from echelon.hrl_xf.layers.l3_play import View
 from echelon.hrl_xf.layers.l3_situation import Situation
 from echelon.hrl_xf.learning.advantages import Advantages, outcomes_of
@@ -22,6 +18,10 @@ from echelon.hrl_xf.learning.fit import fit
 from echelon.hrl_xf.learning.losses import l2_loss, l3_loss, weigh
 from echelon.hrl_xf.learning.sources import L2Source, L3Batch, L3Rows, L3Source, in_order, shuffled, take
 from echelon.hrl_xf.learning.task import FitSettings, Task
+from echelon.hrl_xf.networks.day_critic import DayCritic
+from echelon.hrl_xf.networks.l2_manager import HorizonManagerPPO
+from echelon.hrl_xf.networks.l3_executor import TemporalDecisionTransformer
+from echelon.hrl_xf.networks.l3_inputs import L3Inputs
 from echelon.hrl_xf.state.l1_safety import L1SafetyLayer
 from echelon.hrl_xf.state.schema import ACCEPT, REJECT
 from echelon.runtime.arrays import Ints

@@ -12,16 +12,16 @@ import pytest
 from safetensors.numpy import save_file
 
 from echelon.hrl_xf.agent import LitaAgentHRL
-from echelon.hrl_xf.layers.files import save_layer
-from echelon.hrl_xf.layers.l2_manager import HorizonManagerPPO, load_l2
 from echelon.hrl_xf.layers.l2_play import PlayManager
-from echelon.hrl_xf.layers.l3_executor import TemporalDecisionTransformer, load_l3
 from echelon.hrl_xf.layers.l3_play import PlayExecutor
-from echelon.hrl_xf.layers.l4_coordinator import GlobalCoordinator, load_l4
 from echelon.hrl_xf.layers.l4_play import PlayCoordinator
 from echelon.hrl_xf.layers.layers import Layers
 from echelon.hrl_xf.layers.rules import BaselineExecutor, HeuristicCoordinator, HeuristicExecutor, HeuristicManager
 from echelon.hrl_xf.layers.weight_files import LayerFileError, read_layer
+from echelon.hrl_xf.networks.files import save_layer
+from echelon.hrl_xf.networks.l2_manager import HorizonManagerPPO, load_l2
+from echelon.hrl_xf.networks.l3_executor import TemporalDecisionTransformer, load_l3
+from echelon.hrl_xf.networks.l4_coordinator import GlobalCoordinator, load_l4
 from echelon.hrl_xf.play.choice import choose_layers, plain_layers, rule_layers
 from echelon.hrl_xf.play.day import DayPlay, Question
 from echelon.hrl_xf.state.l1_safety import L1SafetyLayer

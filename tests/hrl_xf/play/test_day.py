@@ -11,10 +11,10 @@ import torch
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from echelon.hrl_xf.layers.l3_executor import TemporalDecisionTransformer
-from echelon.hrl_xf.layers.l4_coordinator import GlobalCoordinator
 from echelon.hrl_xf.layers.layers import Layers
 from echelon.hrl_xf.layers.rules import BaselineExecutor, HeuristicCoordinator, HeuristicManager
+from echelon.hrl_xf.networks.l3_executor import TemporalDecisionTransformer
+from echelon.hrl_xf.networks.l4_coordinator import GlobalCoordinator
 from echelon.hrl_xf.play.choice import plain_layers
 from echelon.hrl_xf.play.day import BadLayerError, DayPlay, Question
 from echelon.hrl_xf.state.day_batch import Ledger, day_batch

@@ -16,11 +16,6 @@ from echelon.hrl_xf.dataset.datasets import Rows, l4_of, macro_of, micro_of
 from echelon.hrl_xf.dataset.goal_backfill import with_goals
 from echelon.hrl_xf.dataset.split import SPLITS, WorldSplit, world_split
 from echelon.hrl_xf.dataset.tournament import TournamentData, open_tournament
-from echelon.hrl_xf.layers.day_critic import DayCritic
-from echelon.hrl_xf.layers.files import Layer, load_layer
-from echelon.hrl_xf.layers.l2_manager import HorizonManagerPPO, load_l2
-from echelon.hrl_xf.layers.l3_executor import TemporalDecisionTransformer, load_l3
-from echelon.hrl_xf.layers.l4_coordinator import GlobalCoordinator
 from echelon.hrl_xf.layers.weight_files import layer_path
 from echelon.hrl_xf.learning.fit import history_of
 from echelon.hrl_xf.learning.phases import (
@@ -32,6 +27,11 @@ from echelon.hrl_xf.learning.phases import (
     measure_phase,
 )
 from echelon.hrl_xf.learning.task import EpochReport
+from echelon.hrl_xf.networks.day_critic import DayCritic
+from echelon.hrl_xf.networks.files import Layer, load_layer
+from echelon.hrl_xf.networks.l2_manager import HorizonManagerPPO, load_l2
+from echelon.hrl_xf.networks.l3_executor import TemporalDecisionTransformer, load_l3
+from echelon.hrl_xf.networks.l4_coordinator import GlobalCoordinator
 from echelon.hrl_xf.options.train import TrainConfig, TrainOptions
 from echelon.hrl_xf.weights import CRITIC, STEMS
 from echelon.runtime.devices import device_of

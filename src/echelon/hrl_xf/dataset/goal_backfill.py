@@ -21,7 +21,7 @@ BATCH = 4096
 
 
 class GoalModel(Protocol):
-    """What the pipeline needs of a trained L2. `echelon.hrl_xf.layers.l2_manager.load_l2(path)` returns one."""
+    """What the pipeline needs of a trained L2. `echelon.hrl_xf.networks.l2_manager.load_l2(path)` returns one."""
 
     @property
     def horizon(self) -> int:
@@ -72,7 +72,9 @@ def with_goals(
 
 
 def load_model(path: Path, device: str = "cpu") -> GoalModel:
-    from echelon.hrl_xf.layers.l2_manager import load_l2  # imports torch, which a data set without goals does not need
+    from echelon.hrl_xf.networks.l2_manager import (
+        load_l2,  # imports torch, which a data set without goals does not need
+    )
 
     return load_l2(path, device)
 

@@ -1,7 +1,7 @@
 """Reading a layer's file with numpy alone: safetensors whose header holds the class and its options.
 
 A file of another class, another format or other features is refused with the reason; nothing in it is ever executed.
-`layers.files` writes such files and rebuilds networks from them.
+`networks.files` writes such files and rebuilds networks from them.
 """
 
 from __future__ import annotations

@@ -23,9 +23,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from echelon.hrl_xf.dataset.datasets import MicroDataset
-from echelon.hrl_xf.layers.day_critic import DayCritic
 from echelon.hrl_xf.learning.day_books import deal_differences
 from echelon.hrl_xf.learning.day_returns import LEVELS, day_advantages, levels_of, values_of
+from echelon.hrl_xf.networks.day_critic import DayCritic
 from echelon.runtime.arrays import Bools, Floats, Ints
 
 

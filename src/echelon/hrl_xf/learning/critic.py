@@ -13,11 +13,11 @@ import torch
 from torch import Tensor
 
 from echelon.hrl_xf.dataset.datasets import MacroDataset
-from echelon.hrl_xf.layers.day_critic import DayCritic, game_inputs
-from echelon.hrl_xf.layers.files import Layer
 from echelon.hrl_xf.learning.day_returns import returns_to_go
 from echelon.hrl_xf.learning.sources import CHUNK, IN_MEMORY, in_order, join, shuffled, take
 from echelon.hrl_xf.learning.task import Sums
+from echelon.hrl_xf.networks.day_critic import DayCritic, game_inputs
+from echelon.hrl_xf.networks.files import Layer
 from echelon.runtime.arrays import Floats, Ints
 
 

@@ -11,10 +11,10 @@ import numpy as np
 from echelon.hrl_xf.dataset.datasets import MacroDataset, macro_of
 from echelon.hrl_xf.dataset.split import WorldSplit
 from echelon.hrl_xf.dataset.tournament import TournamentData
-from echelon.hrl_xf.layers.day_critic import load_critic
 from echelon.hrl_xf.learning.critic import explained_variance
 from echelon.hrl_xf.learning.day_returns import LEVELS, levels_of, returns_to_go, values_of
 from echelon.hrl_xf.learning.figures import Figures
+from echelon.hrl_xf.networks.day_critic import load_critic
 from echelon.hrl_xf.options.train import EvaluateOptions
 from echelon.hrl_xf.state.day_batch import DayBatch
 from echelon.hrl_xf.weights import CRITIC

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from echelon.hrl_xf.dataset.tournament import TournamentData
-from echelon.hrl_xf.layers.day_critic import DayCritic, game_inputs
+from echelon.hrl_xf.networks.day_critic import DayCritic, game_inputs
 from echelon.onpolicy.advantage import gae
 from echelon.runtime.arrays import Bools, Floats, Ints
 

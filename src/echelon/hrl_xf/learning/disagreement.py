@@ -28,10 +28,10 @@ from echelon.hrl_xf.dataset.thread_tables import (
     SAFE_QUANTITY,
 )
 from echelon.hrl_xf.dataset.tournament import TournamentData
-from echelon.hrl_xf.layers.l3_executor import TemporalDecisionTransformer
 from echelon.hrl_xf.layers.protocols import Array, Coordinator
 from echelon.hrl_xf.learning.figures import Figures
 from echelon.hrl_xf.learning.sources import situation_of
+from echelon.hrl_xf.networks.l3_executor import TemporalDecisionTransformer
 from echelon.hrl_xf.recording.log_columns import columns_of
 from echelon.hrl_xf.recording.log_files import read_log
 from echelon.hrl_xf.state.day_batch import DayBatch, Ledger, day_batch, in_days_ahead, outcome_of

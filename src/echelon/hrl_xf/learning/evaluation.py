@@ -19,11 +19,8 @@ from echelon.hrl_xf.dataset.datasets import MacroDataset, MicroDataset, Rows, l4
 from echelon.hrl_xf.dataset.goal_backfill import with_goals
 from echelon.hrl_xf.dataset.split import Split, WorldSplit
 from echelon.hrl_xf.dataset.tournament import TournamentData
-from echelon.hrl_xf.layers.l2_manager import load_l2
-from echelon.hrl_xf.layers.l3_executor import TemporalDecisionTransformer, load_l3
 from echelon.hrl_xf.layers.l3_play import View
 from echelon.hrl_xf.layers.l3_situation import Mode
-from echelon.hrl_xf.layers.l4_coordinator import load_l4
 from echelon.hrl_xf.layers.rules import HeuristicCoordinator, HeuristicExecutor, HeuristicManager
 from echelon.hrl_xf.layers.weight_files import layer_path, read_layer
 from echelon.hrl_xf.learning import disagreement
@@ -40,6 +37,9 @@ from echelon.hrl_xf.learning.fit import fit
 from echelon.hrl_xf.learning.losses import l3_loss, l4_loss
 from echelon.hrl_xf.learning.sources import L3Source, L4Source, situation_of
 from echelon.hrl_xf.learning.task import FitSettings, Task, measure
+from echelon.hrl_xf.networks.l2_manager import load_l2
+from echelon.hrl_xf.networks.l3_executor import TemporalDecisionTransformer, load_l3
+from echelon.hrl_xf.networks.l4_coordinator import load_l4
 from echelon.hrl_xf.options.train import EvaluateOptions
 from echelon.hrl_xf.state.schema import ANSWERS, REJECT
 from echelon.runtime.arrays import Bools, Floats, Ints

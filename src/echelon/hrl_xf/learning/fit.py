@@ -28,9 +28,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from echelon.hrl_xf.layers.files import fit_weights
 from echelon.hrl_xf.layers.weight_files import LayerFileError
 from echelon.hrl_xf.learning.task import EpochReport, FitSettings, Task, add_sums, mean_of, measure
+from echelon.hrl_xf.networks.files import fit_weights
 from echelon.hrl_xf.state.day_batch import FEATURE_VERSION
 from echelon.onpolicy.optimizer import JointAdam
 from echelon.runtime.checkpoint import Checkpoint, CheckpointError, latest, load_checkpoint, save_checkpoint

@@ -10,13 +10,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from echelon.hrl_xf.layers.files import Layer
-from echelon.hrl_xf.layers.l2_manager import HorizonManagerPPO, goal_loss
-from echelon.hrl_xf.layers.l3_executor import TemporalDecisionTransformer
-from echelon.hrl_xf.layers.l4_coordinator import GlobalCoordinator, distill_loss
 from echelon.hrl_xf.learning.advantages import Advantages, Outcomes
 from echelon.hrl_xf.learning.sources import L2Rows, L3Batch, L3Source, L4Rows
 from echelon.hrl_xf.learning.task import Sums
+from echelon.hrl_xf.networks.files import Layer
+from echelon.hrl_xf.networks.l2_manager import HorizonManagerPPO, goal_loss
+from echelon.hrl_xf.networks.l3_executor import TemporalDecisionTransformer
+from echelon.hrl_xf.networks.l4_coordinator import GlobalCoordinator, distill_loss
 from echelon.hrl_xf.options.train import QTransform
 from echelon.onpolicy.distributions import Gated, MaskedCategorical, Product
 

@@ -22,11 +22,6 @@ from typing import Any
 import numpy as np
 
 from echelon.hrl_xf.dataset.datasets import L4Dataset, MacroDataset, MicroDataset, Rows, macro_of
-from echelon.hrl_xf.layers.day_critic import DayCritic, load_critic
-from echelon.hrl_xf.layers.files import Layer, save_layer
-from echelon.hrl_xf.layers.l2_manager import HorizonManagerPPO
-from echelon.hrl_xf.layers.l3_executor import TemporalDecisionTransformer
-from echelon.hrl_xf.layers.l4_coordinator import GlobalCoordinator
 from echelon.hrl_xf.layers.weight_files import layer_path
 from echelon.hrl_xf.learning.advantages import Advantages, outcomes_of
 from echelon.hrl_xf.learning.critic import CriticSource, critic_loss
@@ -34,6 +29,11 @@ from echelon.hrl_xf.learning.fit import checkpoint_path, fit, history_of
 from echelon.hrl_xf.learning.losses import l2_loss, l3_loss, l4_loss, weigh, weight_distribution
 from echelon.hrl_xf.learning.sources import L2Source, L3Source, L4Source
 from echelon.hrl_xf.learning.task import EpochReport, FitSettings, Task, measure, shown
+from echelon.hrl_xf.networks.day_critic import DayCritic, load_critic
+from echelon.hrl_xf.networks.files import Layer, save_layer
+from echelon.hrl_xf.networks.l2_manager import HorizonManagerPPO
+from echelon.hrl_xf.networks.l3_executor import TemporalDecisionTransformer
+from echelon.hrl_xf.networks.l4_coordinator import GlobalCoordinator
 from echelon.hrl_xf.options.train import FitOptions, TrainConfig
 from echelon.hrl_xf.weights import CRITIC
 from echelon.runtime.devices import device_of

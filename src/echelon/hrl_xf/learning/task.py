@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from echelon.hrl_xf.layers.files import Layer
+from echelon.hrl_xf.networks.files import Layer
 from echelon.hrl_xf.options.train import FitOptions
 from echelon.runtime.arrays import Ints
 from echelon.runtime.devices import device_of_layer, on_device

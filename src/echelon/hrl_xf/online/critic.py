@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from echelon.hrl_xf.layers.day_critic import GAME, DayCritic
 from echelon.hrl_xf.layers.l2_play import ROLES, STATIC
+from echelon.hrl_xf.networks.day_critic import GAME, DayCritic
 from echelon.hrl_xf.online.wishes import MOMENT, Table
 from echelon.hrl_xf.online.worlds import CENTRAL
 from echelon.onpolicy.optimizer import JointAdam

@@ -11,10 +11,10 @@ import math
 import torch
 from torch import Tensor, nn
 
-from echelon.hrl_xf.layers.l2_manager import HorizonManagerPPO
-from echelon.hrl_xf.layers.l3_executor import TemporalDecisionTransformer
-from echelon.hrl_xf.layers.l3_inputs import L3Inputs, Legal
-from echelon.hrl_xf.layers.l4_coordinator import GlobalCoordinator
+from echelon.hrl_xf.networks.l2_manager import HorizonManagerPPO
+from echelon.hrl_xf.networks.l3_executor import TemporalDecisionTransformer
+from echelon.hrl_xf.networks.l3_inputs import L3Inputs, Legal
+from echelon.hrl_xf.networks.l4_coordinator import GlobalCoordinator
 from echelon.hrl_xf.online.exploring import LOG_STD, unbounded
 from echelon.onpolicy.chunks import Chunks
 from echelon.onpolicy.distributions import soft_bounded

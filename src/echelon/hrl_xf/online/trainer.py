@@ -19,11 +19,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from echelon.hrl_xf.layers.day_critic import load_critic
-from echelon.hrl_xf.layers.files import layer_bytes, load_layer, save_layer
-from echelon.hrl_xf.layers.l2_manager import HorizonManagerPPO
-from echelon.hrl_xf.layers.l3_executor import TemporalDecisionTransformer
-from echelon.hrl_xf.layers.l4_coordinator import GlobalCoordinator
+from echelon.hrl_xf.networks.day_critic import load_critic
+from echelon.hrl_xf.networks.files import layer_bytes, load_layer, save_layer
+from echelon.hrl_xf.networks.l2_manager import HorizonManagerPPO
+from echelon.hrl_xf.networks.l3_executor import TemporalDecisionTransformer
+from echelon.hrl_xf.networks.l4_coordinator import GlobalCoordinator
 from echelon.hrl_xf.online.collector import RoundCollector
 from echelon.hrl_xf.online.critic import CriticLearner, CriticStats, MomentCritic
 from echelon.hrl_xf.online.policies import L2Policy, L3Policy, L4Policy, LayerPolicy

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from echelon.hrl_xf.layers.day_critic import game_inputs
 from echelon.hrl_xf.layers.l3_situation import NEAR_DAYS, Situation
 from echelon.hrl_xf.layers.layers import Layers
+from echelon.hrl_xf.networks.day_critic import game_inputs
 from echelon.hrl_xf.online.exploring import DrawnGoal, DrawnShares
 from echelon.hrl_xf.online.potential import signed_profit
 from echelon.hrl_xf.play.day import DayPlay, Decided, Thread

@@ -14,12 +14,12 @@ from echelon.hrl_xf.commands import evaluate
 from echelon.hrl_xf.commands import train as train_command
 from echelon.hrl_xf.dataset.datasets import macro_of
 from echelon.hrl_xf.dataset.tournament import TournamentData, open_tournament
-from echelon.hrl_xf.layers.day_critic import GAME, DayCritic, game_inputs, load_critic
-from echelon.hrl_xf.layers.files import save_layer
 from echelon.hrl_xf.learning.critic import CriticSource, critic_loss, explained_variance
 from echelon.hrl_xf.learning.day_returns import returns_to_go, values_of
 from echelon.hrl_xf.learning.phases import train_critic
 from echelon.hrl_xf.learning.task import measure
+from echelon.hrl_xf.networks.day_critic import GAME, DayCritic, game_inputs, load_critic
+from echelon.hrl_xf.networks.files import save_layer
 from echelon.hrl_xf.options.train import EvaluateOptions, TrainConfig, TrainOptions
 from echelon.hrl_xf.state.day_batch import day_batch
 from echelon.hrl_xf.state.schema import DailyStatusEntry

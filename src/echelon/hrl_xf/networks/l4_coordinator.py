@@ -17,11 +17,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from echelon.hrl_xf.layers.files import Layer, load_layer
 from echelon.hrl_xf.layers.l4_features import GLOBAL_FEATURES, THREAD_FEATURES
 from echelon.hrl_xf.layers.l4_play import PlayCoordinator
 from echelon.hrl_xf.layers.play_arrays import Array
-from echelon.hrl_xf.layers.twins import MadeOnce, weights_of
+from echelon.hrl_xf.networks.files import Layer, load_layer
+from echelon.hrl_xf.networks.player_cache import PlayerCache, weights_of
 from echelon.runtime.arrays import Bools, Ints
 from echelon.runtime.devices import device_of_layer, on_device
 
@@ -109,7 +109,7 @@ class GlobalCoordinator(Layer):
         return found
 
 
-_PLAY: MadeOnce[GlobalCoordinator, PlayCoordinator] = MadeOnce(
+_PLAY: PlayerCache[GlobalCoordinator, PlayCoordinator] = PlayerCache(
     lambda layer: PlayCoordinator(weights_of(layer), **layer.options)
 )
 

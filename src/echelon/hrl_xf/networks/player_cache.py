@@ -8,7 +8,7 @@ from weakref import WeakKeyDictionary
 
 from torch import Tensor, nn
 
-from echelon.hrl_xf.layers.play_arrays import Array, Weights
+from echelon.hrl_xf.layers.play_arrays import Weights
 
 L = TypeVar("L", bound=nn.Module)
 T = TypeVar("T")
@@ -16,17 +16,11 @@ T = TypeVar("T")
 
 def weights_of(layer: nn.Module) -> Weights:
     """A layer's weights: on the CPU their memory, of another device copies."""
-    return Weights({name: array_of(weight) for name, weight in layer.state_dict().items()})
+    return Weights({name: weight.detach().cpu().numpy() for name, weight in layer.state_dict().items()})
 
 
-def array_of(weight: Tensor) -> Array:
-    """A weight's memory; of another device a copy."""
-    found: Array = weight.detach().cpu().numpy()
-    return found
-
-
-class MadeOnce(Generic[L, T]):
-    """What is made of a layer's arrays, kept for its next calls.
+class PlayerCache(Generic[L, T]):
+    """The numpy player of each network, kept for its next calls.
 
     It is made again when the weights' memory is another one, as after a copy or a move, and at each call where they are
     on another device than the CPU.
@@ -34,14 +28,14 @@ class MadeOnce(Generic[L, T]):
 
     def __init__(self, make: Callable[[L], T]) -> None:
         self._make = make
-        self._made: WeakKeyDictionary[Any, tuple[int, T]] = WeakKeyDictionary()
+        self._players: WeakKeyDictionary[Any, tuple[int, T]] = WeakKeyDictionary()
 
     def of(self, layer: L, weight: Tensor) -> T:
         """`weight` is any one of the layer's."""
         if weight.device.type != "cpu":
             return self._make(layer)
         where = weight.data_ptr()
-        kept = self._made.get(layer)
-        if kept is None or kept[0] != where:
-            kept = self._made[layer] = (where, self._make(layer))
-        return kept[1]
+        found = self._players.get(layer)
+        if found is None or found[0] != where:
+            found = self._players[layer] = (where, self._make(layer))
+        return found[1]

@@ -27,9 +27,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from echelon.hrl_xf.layers.files import Layer, load_layer
 from echelon.hrl_xf.layers.l3_history import HistoryCache
-from echelon.hrl_xf.layers.l3_inputs import L3Inputs
 from echelon.hrl_xf.layers.l3_play import LearntExecutor, PlayExecutor, View
 from echelon.hrl_xf.layers.l3_situation import (
     CONTEXT,
@@ -44,10 +42,12 @@ from echelon.hrl_xf.layers.l3_situation import (
     Mode,
     Situation,
 )
-from echelon.hrl_xf.layers.l3_trunk import HistoryTrunk
 from echelon.hrl_xf.layers.play_arrays import Array
 from echelon.hrl_xf.layers.protocols import L3Actions
-from echelon.hrl_xf.layers.twins import MadeOnce, weights_of
+from echelon.hrl_xf.networks.files import Layer, load_layer
+from echelon.hrl_xf.networks.l3_inputs import L3Inputs
+from echelon.hrl_xf.networks.l3_trunk import HistoryTrunk
+from echelon.hrl_xf.networks.player_cache import PlayerCache, weights_of
 from echelon.hrl_xf.state.day_state import REJECT
 from echelon.onpolicy.distributions import Gated, MaskedCategorical, Parts, Product
 
@@ -222,7 +222,7 @@ class TemporalDecisionTransformer(Layer, LearntExecutor):
         return offer.masked_fill((parts["op"] != REJECT)[:, None], 0)
 
 
-_PLAY: MadeOnce[TemporalDecisionTransformer, PlayExecutor] = MadeOnce(
+_PLAY: PlayerCache[TemporalDecisionTransformer, PlayExecutor] = PlayerCache(
     lambda layer: PlayExecutor(weights_of(layer), **{**layer.unnamed, **layer.options})
 )
 

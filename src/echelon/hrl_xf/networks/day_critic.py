@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from echelon.hrl_xf.layers.files import Layer, load_layer
 from echelon.hrl_xf.layers.l2_play import CHANNELS, ROLES, STATIC
+from echelon.hrl_xf.networks.files import Layer, load_layer
 from echelon.hrl_xf.state.day_batch import DayBatch
 from echelon.hrl_xf.state.features import DayFeatures
 from echelon.runtime.devices import device_of_layer, on_device

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from echelon.hrl_xf.layers.files import Layer, load_layer
 from echelon.hrl_xf.layers.l2_play import (
     CHANNELS,
     NEAR_PIECES,
@@ -32,7 +31,8 @@ from echelon.hrl_xf.layers.l2_play import (
     masked,
     spot_of,
 )
-from echelon.hrl_xf.layers.twins import MadeOnce, weights_of
+from echelon.hrl_xf.networks.files import Layer, load_layer
+from echelon.hrl_xf.networks.player_cache import PlayerCache, weights_of
 from echelon.hrl_xf.options.train import QTransform
 from echelon.hrl_xf.state.features import P_MAX
 from echelon.hrl_xf.state.goals import GOAL_SIZE
@@ -135,7 +135,7 @@ class HorizonManagerPPO(Layer, LearntManager):
         return masked(goal, x_role, goal_mask)
 
 
-_PLAY: MadeOnce[HorizonManagerPPO, PlayManager] = MadeOnce(
+_PLAY: PlayerCache[HorizonManagerPPO, PlayManager] = PlayerCache(
     lambda layer: PlayManager(weights_of(layer), **layer.options)
 )
 

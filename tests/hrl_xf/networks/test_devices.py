@@ -14,15 +14,15 @@ from safetensors.torch import load_file
 
 from echelon.hrl_xf.commands import evaluate
 from echelon.hrl_xf.commands import train as train_command
-from echelon.hrl_xf.layers.l3_executor import TemporalDecisionTransformer
 from echelon.hrl_xf.layers.l3_situation import Situation
+from echelon.hrl_xf.networks.l3_executor import TemporalDecisionTransformer
 from echelon.hrl_xf.options.train import EvaluateOptions
 from echelon.hrl_xf.state.l1_safety import L1SafetyLayer
 from echelon.runtime.devices import device_of, on_device
 from echelon.runtime.metrics import read_metrics
 from tests.hrl_xf.layers.examples import played, tokens, wild
-from tests.hrl_xf.layers.other_device import NAME, OtherDevice, There
 from tests.hrl_xf.log_examples import LOGS, PENGUIN_MIDDLE, train_options
+from tests.hrl_xf.networks.other_device import NAME, OtherDevice, There
 from tests.rounding import EPS, ROUNDINGS
 
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import torch
 
-from echelon.hrl_xf.layers.files import save_layer
-from echelon.hrl_xf.layers.l2_manager import HorizonManagerPPO, _in_days, _windows, goal_loss, load_l2
 from echelon.hrl_xf.layers.rules import HeuristicManager
+from echelon.hrl_xf.networks.files import save_layer
+from echelon.hrl_xf.networks.l2_manager import HorizonManagerPPO, _in_days, _windows, goal_loss, load_l2
 from echelon.hrl_xf.state.day_batch import day_batch
 from echelon.hrl_xf.state.features import StateBuilder
 from tests.hrl_xf.state.examples import a_day, commitments

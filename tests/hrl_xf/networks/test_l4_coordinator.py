@@ -10,8 +10,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from echelon.hrl_xf.layers.l4_coordinator import GlobalCoordinator, distill_loss
 from echelon.hrl_xf.layers.rules import HeuristicCoordinator
+from echelon.hrl_xf.networks.l4_coordinator import GlobalCoordinator, distill_loss
 from tests.hrl_xf.layers.examples import teacher_alpha
 from tests.laws import examples
 from tests.rounding import assert_equal_but_for_rounding

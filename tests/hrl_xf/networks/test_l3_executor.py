@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 import torch
 
-from echelon.hrl_xf.layers.files import save_layer
-from echelon.hrl_xf.layers.l3_executor import TemporalDecisionTransformer, against_share, load_l3
-from echelon.hrl_xf.layers.l3_inputs import L3Inputs
 from echelon.hrl_xf.layers.l3_situation import CONTEXT, Mode, Situation, context_of
 from echelon.hrl_xf.layers.protocols import L3Actions
 from echelon.hrl_xf.layers.rules import HeuristicExecutor
+from echelon.hrl_xf.networks.files import save_layer
+from echelon.hrl_xf.networks.l3_executor import TemporalDecisionTransformer, against_share, load_l3
+from echelon.hrl_xf.networks.l3_inputs import L3Inputs
 from echelon.hrl_xf.state.l1_safety import L1SafetyLayer
 from echelon.hrl_xf.state.schema import ACCEPT, END, REJECT
 from tests.hrl_xf.layers.examples import Played, played, tokens, wild

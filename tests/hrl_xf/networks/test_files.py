@@ -9,10 +9,10 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from echelon.hrl_xf.layers.files import save_layer
-from echelon.hrl_xf.layers.l2_manager import HorizonManagerPPO, load_l2
-from echelon.hrl_xf.layers.l4_coordinator import GlobalCoordinator, load_l4
 from echelon.hrl_xf.layers.weight_files import LayerFileError, layer_path
+from echelon.hrl_xf.networks.files import save_layer
+from echelon.hrl_xf.networks.l2_manager import HorizonManagerPPO, load_l2
+from echelon.hrl_xf.networks.l4_coordinator import GlobalCoordinator, load_l4
 
 
 def test_a_file_alone_rebuilds_the_layer(tmp_path: Path) -> None:
