@@ -57,9 +57,10 @@ def _table(ranked: Sequence[Ranked]) -> Table:
 
 
 def dataset(folder: Path) -> dict[str, Any]:
-    """A dataset's summary, as `echelon hrl dataset` logs it; its plots are in dataset.html in the same folder."""
+    """A dataset's summary, as `echelon hrl dataset` logs it, and its charts."""
     summary = read_json(folder / "summary.json")
-    return {"facts": [("agent", summary["agent"])], "lines": list(lines(summary)), "charts": _shares(summary)}
+    charts = _shares(summary) + summary.get("charts", [])  # an older summary has none of its own
+    return {"facts": [("agent", summary["agent"])], "lines": list(lines(summary)), "charts": charts}
 
 
 def _shares(summary: dict[str, Any]) -> list[dict[str, Any]]:

@@ -1,10 +1,9 @@
-"""`echelon hrl dataset` as users run it: summary, plots, split, exit codes."""
+"""`echelon hrl dataset` as users run it: summary, charts, split, exit codes."""
 
 from __future__ import annotations
 
 import json
-import re
-import xml.etree.ElementTree as ET
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from echelon.hrl_xf.dataset.split import WorldSplit
 from echelon.hrl_xf.dataset.summary import days_ahead, decision_columns, summarise
 from echelon.hrl_xf.dataset.tournament import open_tournament
 from echelon.hrl_xf.state.schema import AgentLog, DecisionEntry
+from echelon.reporting.collection import dataset
 from tests.hrl_xf.log_examples import PENGUIN_FIRST, PENGUIN_MIDDLE, log_of, put, text_of
 
 PATHS = (PENGUIN_FIRST, PENGUIN_MIDDLE)
@@ -61,17 +61,24 @@ def test_the_command_says_what_the_logs_hold(collection: Path, capsys: pytest.Ca
     assert (collection / "hrl_dataset" / "world_split.json").exists()
 
 
-def test_the_page_stands_alone_and_every_plot_is_drawn(collection: Path) -> None:
+def test_the_charts_are_shares_and_on_the_page(collection: Path) -> None:
     run(collection, "--quiet")
-    html = (collection / "hrl_dataset" / "dataset.html").read_text()
-    assert not re.search(r'(?:src|href)="(?!#)', html.replace("xlink:", ""))
-    plots = re.findall(r"<svg.*?</svg>", html, re.DOTALL)
-    assert len(plots) == 8
-    for plot in plots:
-        ET.fromstring(plot)
-    first = (collection / "hrl_dataset" / "dataset.html").read_bytes()
-    run(collection, "--quiet")
-    assert (collection / "hrl_dataset" / "dataset.html").read_bytes() == first
+    charts = {chart["title"]: chart["groups"] for chart in dataset(collection / "hrl_dataset")["charts"]}
+    for title in ("Pieces in an offer", "Price within the issue's range", "Offers sent, less L1's baseline"):
+        for group in charts[title].values():
+            assert sum(group.values()) == pytest.approx(1, abs=0.002), title
+    logs = [log_of(path) for path in (*PATHS, PENGUIN_FIRST)]
+    own = [e.data for log in logs for e in log.entries if isinstance(e, DecisionEntry) and e.data.sent]
+    offers = [d.counter_offer for d in own if d.asked != "framework" and d.answer == "REJECT" and d.counter_offer]
+    share = sum(offer[0] == 5 for offer in offers) / len(offers)
+    assert charts["Pieces in an offer"]["sent"]["5"] == pytest.approx(share, abs=1e-4)
+    tenth = {id(d): min(int(d.relative_time * 10), 9) for d in own if d.offer is not None}
+    place, count = Counter(tenth.values()).most_common(1)[0]
+    accepted = sum(d.answer == "ACCEPT" and tenth.get(id(d)) == place for d in own) / count
+    at = f"{place / 10:.1f}–{(place + 1) / 10:.1f}"
+    found = charts["Answers to an offer by relative time"]
+    assert found["ACCEPT"][at] == pytest.approx(accepted, abs=1e-4)
+    assert sum(group[at] for group in found.values()) == pytest.approx(1, abs=0.001)
 
 
 def test_bad_logs_give_exit_code_3_and_strict_stops(collection: Path, capsys: pytest.CaptureFixture[str]) -> None:

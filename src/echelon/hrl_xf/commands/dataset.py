@@ -1,4 +1,4 @@
-"""`echelon hrl dataset`: logs to training data, with a summary and a page of plots."""
+"""`echelon hrl dataset`: logs to training data, with a summary that `echelon report` draws."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ import logging
 from pathlib import Path
 
 from echelon.hrl_xf.dataset.datasets import macro_of, micro_of
-from echelon.hrl_xf.dataset.plots import page
 from echelon.hrl_xf.dataset.split import WorldSplit, world_split
 from echelon.hrl_xf.dataset.summary import decision_columns, lines, summarise
 from echelon.hrl_xf.dataset.tournament import TournamentData, open_tournament
 from echelon.hrl_xf.options.dataset import DatasetOptions
-from echelon.runtime.files import write_atomic, write_json
+from echelon.runtime.files import write_json
 
 log = logging.getLogger(__name__)
 EXIT_SOME_LEFT_OUT = 3
@@ -46,13 +45,10 @@ def split_of(data: TournamentData, output_dir: Path, options: DatasetOptions) ->
 
 
 def report(data: TournamentData, split: WorldSplit, output_dir: Path) -> None:
-    """summary.json, dataset.html, and the same on the console."""
-    macro, micro = macro_of(data), micro_of(data)
-    columns = decision_columns(data)
-    summary = summarise(macro, micro, columns, split)
+    """summary.json, and the same on the console."""
+    summary = summarise(macro_of(data), micro_of(data), decision_columns(data), split)
     output_dir.mkdir(parents=True, exist_ok=True)
     write_json(output_dir / "summary.json", summary)
-    write_atomic(output_dir / "dataset.html", page(summary, macro, columns).encode())
     for line in lines(summary):
         log.info("%s", line)
-    log.info("plots: %s", output_dir / "dataset.html")
+    log.info("charts: echelon report %s", output_dir)

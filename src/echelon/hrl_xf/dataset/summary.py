@@ -1,4 +1,4 @@
-"""A data set in numbers: what `echelon hrl dataset` prints and plots. Read in pieces, so size does not matter."""
+"""A data set in numbers: what `echelon hrl dataset` prints and `echelon report` draws. It is read in pieces."""
 
 from __future__ import annotations
 
@@ -36,6 +36,12 @@ _RULES = {
     "residual in range": IN_RANGE,
 }
 _FIRST = ASKED.index("first_proposals")
+_TENTHS = tuple(f"{i / 10:.1f}–{(i + 1) / 10:.1f}" for i in range(10))
+_FIFTHS = tuple(f"{i / 5:.1f}–{(i + 1) / 5:.1f}" for i in range(5))
+_UP_TO_20 = (*map(str, range(20)), "20+")
+_DIFFERENCES = tuple(f"{d:+d}" for d in range(-8, 9))
+_ENOUGH = 20
+"""A share of fewer is not shown."""
 
 
 @dataclass(frozen=True)
@@ -102,6 +108,15 @@ def shares(values: Ints, names: tuple[str, ...]) -> dict[str, float]:
     return {name: round(float(n) / max(1, len(values)), 4) for name, n in zip(names, counts, strict=True)}
 
 
+def rates(places: Ints, happened: Bools, names: tuple[str, ...]) -> dict[str, float]:
+    """How often something happened at each place."""
+    of, all_ = (np.bincount(at, minlength=len(names)) for at in (places[happened], places))
+    return {
+        name: round(float(part) / n, 4) if n >= _ENOUGH else 0.0
+        for name, part, n in zip(names, of.tolist(), all_.tolist(), strict=True)
+    }
+
+
 def days_ahead(columns: DecisionColumns) -> dict[str, float]:
     """Shares of offers by days ahead: 0, 1, 2, 3, 4 and more."""
     return shares(np.clip(columns.offer[:, 1], 0, 4), ("0", "1", "2", "3", "4+"))
@@ -161,7 +176,42 @@ def summarise(macro: MacroDataset, micro: MicroDataset, columns: DecisionColumns
         "offers_accepted": _rules(accepts),
         "goal": {name: quantiles(goals[mask[:, i], i]) for i, name in enumerate(names) if mask[:, i].any()},
         "split": {s: _sizes(macro, micro, split, s) for s in SPLITS},
+        "charts": _charts(sent),
     }
+
+
+def _charts(sent: DecisionColumns) -> list[dict[str, Any]]:
+    """Distributions for bar charts, as `echelon report` draws them: title, and shares by group and category."""
+    answers, offers = sent.where(sent.on_table), sent.where(sent.op == REJECT)
+    named = {"sent": offers, "accepted": sent.where(sent.op == ACCEPT)}
+    sides = {"buying": False, "selling": True}
+    by_side = {
+        f"{side}, {name}": c.where(c.seller == seller) for side, seller in sides.items() for name, c in named.items()
+    }
+    based = offers.where(offers.fits & HAS_BASELINE > 0)
+    together = answers.where(answers.others[:, 0] > 0)
+    tenth = np.clip((answers.relative_time * 10).astype(np.int64), 0, 9)
+    rank = np.clip(together.others[:, 2], 0, 20)
+    found: dict[str, dict[str, dict[str, float]]] = {
+        "Answers to an offer by relative time": {
+            name: rates(tenth, answers.op == code, _TENTHS) for code, name in enumerate(OPS)
+        },
+        "Pieces in an offer": {name: shares(np.clip(c.offer[:, 0], 0, 20), _UP_TO_20) for name, c in named.items()},
+        "Price within the issue's range": {
+            name: shares(np.clip((c.ratio * 5).astype(np.int64), 0, 4), _FIFTHS) for name, c in by_side.items()
+        },
+        "Offers of both sides before a decision": {"decisions": shares(np.clip(sent.history, 0, 20), _UP_TO_20)},
+        "Offers sent, less L1's baseline": {
+            name: shares(np.clip(based.residual[:, column], -8, 8) + 8, _DIFFERENCES)
+            for name, column in (("pieces", 0), ("price", 2), ("days", 1))
+        },
+        "Accepted, by how many threads have a better price": {
+            side: rates(rank[at], together.op[at] == ACCEPT, _UP_TO_20)
+            for side, seller in sides.items()
+            for at in (together.seller == seller,)
+        },
+    }
+    return [{"title": title, "groups": groups} for title, groups in found.items()]
 
 
 def _rules(columns: DecisionColumns) -> dict[str, float]:

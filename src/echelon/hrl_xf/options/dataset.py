@@ -17,7 +17,7 @@ class DatasetOptions:
 
     `echelon hrl dataset --data-dir tournament_history/hrl_data_…_std --agent-name PenguinAgent`
 
-    Writes world_split.json, summary.json and dataset.html (plots). New logs are added when the command runs again.
+    Writes world_split.json and summary.json, for `echelon report`. New logs are added when the command runs again.
     """
 
     data_dir: Path
@@ -25,7 +25,7 @@ class DatasetOptions:
     agent_name: str = "PenguinAgent"
     """whose decisions to learn: a class name, or its unique beginning; several separated by commas, or all"""
     output_dir: Path | None = None
-    """where split, summary and plots go; default hrl_dataset in --data-dir"""
+    """where split and summary go; default hrl_dataset in --data-dir"""
     cache_dir: Path | None = None
     """where parsed logs are kept; default .hrl_cache in --data-dir"""
     num_workers: int | None = None
