@@ -10,8 +10,8 @@ import pytest
 from echelon.hrl_xf.agent import LitaAgentHRL
 from echelon.hrl_xf.play.day import DayPlay, Question
 from echelon.hrl_xf.state.day_batch import in_days_ahead
+from echelon.hrl_xf.state.day_state import ACCEPT, REJECT
 from echelon.hrl_xf.state.reservation import NOTHING, Wish
-from echelon.hrl_xf.state.schema import ACCEPT, REJECT
 from tests.hrl_xf.play.agent_cases import assert_sound, ours, play
 from tests.hrl_xf.state.examples import books
 

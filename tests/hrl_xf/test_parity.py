@@ -13,6 +13,7 @@ import pytest
 
 from echelon.hrl_xf.recording.tracker import attach
 from echelon.hrl_xf.state.day_batch import Ledger, day_batch, in_days_ahead, issue_bounds
+from echelon.hrl_xf.state.day_state import DayState
 from echelon.hrl_xf.state.features import StateBuilder
 from echelon.hrl_xf.state.goals import open_goal
 from echelon.hrl_xf.state.l1_safety import L1SafetyLayer
@@ -20,7 +21,6 @@ from echelon.hrl_xf.state.live import OffersMemory, commitments_of, day_state, i
 from echelon.hrl_xf.state.schema import (
     AgentLog,
     DailyStatusEntry,
-    DayState,
     Decision,
     DecisionEntry,
     NegotiationSuccessEntry,

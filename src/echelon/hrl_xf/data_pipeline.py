@@ -24,10 +24,10 @@ from echelon.hrl_xf.dataset.goal_backfill import BATCH, check_goal_options, with
 from echelon.hrl_xf.dataset.samples import L4DistillSample, MacroSample, MicroSample
 from echelon.hrl_xf.dataset.shards import compact
 from echelon.hrl_xf.dataset.tournament import Goals, PathLike, TournamentData, open_tournament, say
+from echelon.hrl_xf.state.day_state import DayState
 from echelon.hrl_xf.state.features import DayFeatures, StateBuilder
 from echelon.hrl_xf.state.goals import reconstruct_l2_goals
 from echelon.hrl_xf.state.l1_safety import compute_l1_baseline_offline
-from echelon.hrl_xf.state.schema import DayState
 from echelon.hrl_xf.state.state_dict import OF_FEATURES, state_of
 from echelon.runtime.arrays import Ints
 from echelon.runtime.files import write_atomic

@@ -12,7 +12,7 @@ from echelon.hrl_xf.collect.folder import result_files
 from echelon.hrl_xf.collect.world import read_result
 from echelon.hrl_xf.play.diary import read_diary
 from echelon.hrl_xf.recording.log_files import LOGS, BadLog, agent_type_of
-from echelon.hrl_xf.state.schema import ANSWERS
+from echelon.hrl_xf.state.day_state import ANSWERS
 from echelon.reporting.negotiations import Diary, LogSource
 
 MOST_LOGS = 36

@@ -18,9 +18,10 @@ import numpy as np
 from echelon.hrl_xf.recording.log_columns import LogColumns, columns_of
 from echelon.hrl_xf.recording.log_files import read_log
 from echelon.hrl_xf.state.day_batch import Ledger, day_batch
+from echelon.hrl_xf.state.day_state import END
 from echelon.hrl_xf.state.goals import BUCKETS
 from echelon.hrl_xf.state.l1_safety import L1SafetyLayer, safe_quantity
-from echelon.hrl_xf.state.schema import END, LogError
+from echelon.hrl_xf.state.schema import LogError
 from echelon.reporting.tables import significant
 from echelon.runtime.arrays import Ints
 

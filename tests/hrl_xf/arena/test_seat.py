@@ -13,16 +13,14 @@ from echelon.hrl_xf.arena.seat import SeatRecord, seat_record
 from echelon.hrl_xf.arena.world import start
 from echelon.hrl_xf.competitors.specs import parse_agent
 from echelon.hrl_xf.state.day_batch import Ledger, day_batch
+from echelon.hrl_xf.state.day_state import DayState, Offer, Role
 from echelon.hrl_xf.state.l1_safety import L1SafetyLayer, safe_quantity
 from echelon.hrl_xf.state.schema import (
     AgentLog,
     ContractSignedEntry,
     DailyStatusEntry,
-    DayState,
     DecisionEntry,
     NegotiationSuccessEntry,
-    Offer,
-    Role,
 )
 
 Seat = tuple[SeatRecord, AgentLog, Any, str]

@@ -19,20 +19,15 @@ from echelon.hrl_xf.competitors.roster import agent_class
 from echelon.hrl_xf.competitors.shield import Shield, shielded
 from echelon.hrl_xf.competitors.specs import parse_agent
 from echelon.hrl_xf.state.day_batch import Ledger, day_batch
+from echelon.hrl_xf.state.day_state import ACCEPT, REJECT, DayState, Issues, Offer, Role
 from echelon.hrl_xf.state.l1_safety import L1SafetyLayer
 from echelon.hrl_xf.state.reservation import NOTHING, Wish
 from echelon.hrl_xf.state.schema import (
-    ACCEPT,
-    REJECT,
     AgentLog,
     DailyStatusEntry,
-    DayState,
     DecisionEntry,
-    Issues,
     NegotiationFailureEntry,
     NegotiationSuccessEntry,
-    Offer,
-    Role,
 )
 from tests.hrl_xf.conftest import contracts_of
 from tests.hrl_xf.state.examples import a_day

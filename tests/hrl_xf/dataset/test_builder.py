@@ -20,16 +20,9 @@ from echelon.hrl_xf.dataset.thread_tables import (
 from echelon.hrl_xf.dataset.tournament import Decisions, TournamentData
 from echelon.hrl_xf.recording.log_columns import ASKED
 from echelon.hrl_xf.state.day_batch import Ledger, day_batch, in_days_ahead
+from echelon.hrl_xf.state.day_state import ANSWERS, Offer
 from echelon.hrl_xf.state.l1_safety import L1SafetyLayer
-from echelon.hrl_xf.state.schema import (
-    ANSWERS,
-    AgentLog,
-    DailyStatusEntry,
-    Decision,
-    DecisionEntry,
-    NegotiationSuccessEntry,
-    Offer,
-)
+from echelon.hrl_xf.state.schema import AgentLog, DailyStatusEntry, Decision, DecisionEntry, NegotiationSuccessEntry
 from tests.hrl_xf.log_examples import PENGUIN_FIRST, PENGUIN_MIDDLE, RANDOM, data_of, log_of
 from tests.hrl_xf.state.examples import day_records, goals_of, same_bits
 

@@ -13,17 +13,10 @@ from echelon.hrl_xf.layers.l4_features import teacher_alphas
 from echelon.hrl_xf.layers.rules import HeuristicManager
 from echelon.hrl_xf.networks.l3_executor import TemporalDecisionTransformer
 from echelon.hrl_xf.state.day_batch import Ledger, day_batch, in_days_ahead, issue_bounds
+from echelon.hrl_xf.state.day_state import ANSWERS, Offer, Role
 from echelon.hrl_xf.state.goals import open_goal
 from echelon.hrl_xf.state.l1_safety import L1Answers, L1Output, L1SafetyLayer
-from echelon.hrl_xf.state.schema import (
-    ANSWERS,
-    DailyStatusEntry,
-    Decision,
-    DecisionEntry,
-    NegotiationSuccessEntry,
-    Offer,
-    Role,
-)
+from echelon.hrl_xf.state.schema import DailyStatusEntry, Decision, DecisionEntry, NegotiationSuccessEntry
 from echelon.runtime.arrays import Bools, Floats, Ints
 from tests.hrl_xf.log_examples import log_of
 

@@ -15,8 +15,8 @@ from echelon.hrl_xf.layers.rules import HeuristicExecutor
 from echelon.hrl_xf.networks.l3_executor import TemporalDecisionTransformer
 from echelon.hrl_xf.play.choice import choose_layers
 from echelon.hrl_xf.play.day import DayPlay, Question
+from echelon.hrl_xf.state.day_state import END, REJECT, Role
 from echelon.hrl_xf.state.l1_safety import L1SafetyLayer
-from echelon.hrl_xf.state.schema import END, REJECT, Role
 from tests.hrl_xf.play.agent_cases import L1_ALONE, actions, assert_sound, listening, ours, play, variant
 from tests.hrl_xf.state.examples import a_day
 

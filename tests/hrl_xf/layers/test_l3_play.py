@@ -17,8 +17,8 @@ from echelon.hrl_xf.layers.l3_situation import Mode, Situation
 from echelon.hrl_xf.layers.protocols import L3Actions
 from echelon.hrl_xf.networks.l3_executor import TemporalDecisionTransformer, load_l3
 from echelon.hrl_xf.networks.l3_inputs import L3Inputs
+from echelon.hrl_xf.state.day_state import REJECT
 from echelon.hrl_xf.state.l1_safety import L1SafetyLayer
-from echelon.hrl_xf.state.schema import REJECT
 from echelon.hrl_xf.weights import BUNDLED, layer_in
 from echelon.onpolicy.distributions import Product
 from tests.hrl_xf.layers.examples import played, wild

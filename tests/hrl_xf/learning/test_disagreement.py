@@ -23,8 +23,9 @@ from echelon.hrl_xf.networks.l3_executor import TemporalDecisionTransformer, loa
 from echelon.hrl_xf.networks.l4_coordinator import GlobalCoordinator, load_l4
 from echelon.hrl_xf.options.train import EvaluateOptions
 from echelon.hrl_xf.play.day import Decided
+from echelon.hrl_xf.state.day_state import ACCEPT, END, REJECT
 from echelon.hrl_xf.state.reservation import NOTHING, Wish
-from echelon.hrl_xf.state.schema import ACCEPT, END, REJECT, encode_log
+from echelon.hrl_xf.state.schema import encode_log
 from echelon.runtime.arrays import Ints
 from tests.hrl_xf.play.agent_cases import Watched, log_of, ours, play, variant
 

@@ -18,7 +18,7 @@ from echelon.hrl_xf.layers.rules import HeuristicExecutor
 from echelon.hrl_xf.learning.evaluation import rule_figures
 from echelon.hrl_xf.learning.sources import L3Source, alphas_of, situation_of
 from echelon.hrl_xf.options.train import EvaluateOptions
-from echelon.hrl_xf.state.schema import REJECT
+from echelon.hrl_xf.state.day_state import REJECT
 from tests.hrl_xf.log_examples import LOGS, train_options
 
 

@@ -22,8 +22,8 @@ from echelon.hrl_xf.networks.day_critic import DayCritic
 from echelon.hrl_xf.networks.l2_manager import HorizonManagerPPO
 from echelon.hrl_xf.networks.l3_executor import TemporalDecisionTransformer
 from echelon.hrl_xf.networks.l3_inputs import L3Inputs
+from echelon.hrl_xf.state.day_state import ACCEPT, REJECT
 from echelon.hrl_xf.state.l1_safety import L1SafetyLayer
-from echelon.hrl_xf.state.schema import ACCEPT, REJECT
 from echelon.runtime.arrays import Ints
 from tests.hrl_xf.layers.examples import played, small_l3, tokens
 from tests.hrl_xf.log_examples import PENGUIN_MIDDLE

@@ -16,8 +16,8 @@ from echelon.hrl_xf.layers.rules import HeuristicExecutor
 from echelon.hrl_xf.networks.files import save_layer
 from echelon.hrl_xf.networks.l3_executor import TemporalDecisionTransformer, against_share, load_l3
 from echelon.hrl_xf.networks.l3_inputs import L3Inputs
+from echelon.hrl_xf.state.day_state import ACCEPT, END, REJECT
 from echelon.hrl_xf.state.l1_safety import L1SafetyLayer
-from echelon.hrl_xf.state.schema import ACCEPT, END, REJECT
 from tests.hrl_xf.layers.examples import Played, played, tokens, wild
 from tests.hrl_xf.log_examples import PENGUIN_FIRST, PENGUIN_MIDDLE, RANDOM
 

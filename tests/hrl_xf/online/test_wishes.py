@@ -7,7 +7,7 @@ import pytest
 
 from echelon.hrl_xf.online.wishes import profits_of_days
 from echelon.hrl_xf.online.worlds import WorldTask, play_greedily, play_round_world
-from echelon.hrl_xf.state.schema import REJECT
+from echelon.hrl_xf.state.day_state import REJECT
 from tests.hrl_xf.online.examples import TASK, bundled, seats
 
 

@@ -20,7 +20,8 @@ from echelon.hrl_xf.lean.mechanism import LeanMechanism
 from echelon.hrl_xf.lean.world import LeanStdWorld
 from echelon.hrl_xf.play.day import Decided
 from echelon.hrl_xf.recording.tracker import attach
-from echelon.hrl_xf.state.schema import ACCEPT, END, REJECT, AgentLog, DailyStatusEntry, DayState, Offer, Role
+from echelon.hrl_xf.state.day_state import ACCEPT, END, REJECT, DayState, Offer, Role
+from echelon.hrl_xf.state.schema import AgentLog, DailyStatusEntry
 from echelon.runtime.seeding import seed_everything
 from tests.hrl_xf.conftest import stock_world
 from tests.hrl_xf.state.examples import reference

@@ -24,8 +24,8 @@ from echelon.hrl_xf.networks.l3_executor import TemporalDecisionTransformer, loa
 from echelon.hrl_xf.networks.l4_coordinator import GlobalCoordinator, load_l4
 from echelon.hrl_xf.play.choice import choose_layers, plain_layers, rule_layers
 from echelon.hrl_xf.play.day import DayPlay, Question
+from echelon.hrl_xf.state.day_state import Role
 from echelon.hrl_xf.state.l1_safety import L1SafetyLayer
-from echelon.hrl_xf.state.schema import Role
 from echelon.hrl_xf.weights import BUNDLED, layer_in
 from tests.hrl_xf.state.examples import a_day
 from tests.rounding import assert_equal_but_for_rounding

@@ -18,10 +18,10 @@ from echelon.hrl_xf.networks.l4_coordinator import GlobalCoordinator
 from echelon.hrl_xf.play.choice import plain_layers
 from echelon.hrl_xf.play.day import BadLayerError, DayPlay, Question
 from echelon.hrl_xf.state.day_batch import Ledger, day_batch
+from echelon.hrl_xf.state.day_state import ACCEPT, END, REJECT, DayState, Issues, Offer, Role
 from echelon.hrl_xf.state.goals import open_goal
 from echelon.hrl_xf.state.l1_safety import L1SafetyLayer
 from echelon.hrl_xf.state.reservation import NOTHING, Wish
-from echelon.hrl_xf.state.schema import ACCEPT, END, REJECT, DayState, Issues, Offer, Role
 from tests.hrl_xf.layers.examples import wild
 from tests.hrl_xf.play.agent_cases import AcceptingExecutor, actions
 from tests.hrl_xf.state.examples import a_day, days, last_day, same_bits

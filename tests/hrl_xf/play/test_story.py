@@ -10,8 +10,8 @@ import pytest
 from echelon.hrl_xf.layers.rules import HeuristicManager
 from echelon.hrl_xf.play.story import DayBuilder, totals_of
 from echelon.hrl_xf.state.day_batch import day_batch
+from echelon.hrl_xf.state.day_state import Answer, Issues, Offer, Role
 from echelon.hrl_xf.state.schema import (
-    Answer,
     ContractEvent,
     ContractSignedEntry,
     DailyStatusEntry,
@@ -20,13 +20,10 @@ from echelon.hrl_xf.state.schema import (
     Decision,
     DecisionEntry,
     Entry,
-    Issues,
     NegotiationFailure,
     NegotiationFailureEntry,
     NegotiationSuccess,
     NegotiationSuccessEntry,
-    Offer,
-    Role,
 )
 from tests.hrl_xf.log_examples import LONG, SHORT, log_of
 from tests.hrl_xf.state.examples import a_day

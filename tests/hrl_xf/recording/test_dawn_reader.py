@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from echelon.hrl_xf.recording.dawn_reader import DawnReader, Market
+from echelon.hrl_xf.state.day_state import OffersSnapshot
 from echelon.hrl_xf.state.live import day_state
-from echelon.hrl_xf.state.schema import OffersSnapshot
 from tests.hrl_xf.conftest import MakeWorld
 
 

@@ -10,7 +10,8 @@ import msgspec
 import pytest
 
 from echelon.hrl_xf.recording.log_columns import check_complete, columns_of
-from echelon.hrl_xf.state.schema import ACCEPT, END, REJECT, AgentLog, LogError
+from echelon.hrl_xf.state.day_state import ACCEPT, END, REJECT
+from echelon.hrl_xf.state.schema import AgentLog, LogError
 from tests.hrl_xf.log_examples import LOGS, PENGUIN_FIRST, log_of
 
 Spoil = Callable[[AgentLog], Any]

@@ -11,20 +11,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from echelon.hrl_xf.state.day_batch import DayBatch, Ledger, Offers, age_of, day_batch
+from echelon.hrl_xf.state.day_state import Commitments, DayState, Issues, Offer, OffersSnapshot, Role, SeenOffer
 from echelon.hrl_xf.state.goals import BUCKETS, Buckets, reconstruct_l2_goals
-from echelon.hrl_xf.state.schema import (
-    Commitments,
-    DailyStatusEntry,
-    DayState,
-    DecisionEntry,
-    Entry,
-    Issues,
-    NegotiationSuccessEntry,
-    Offer,
-    OffersSnapshot,
-    Role,
-    SeenOffer,
-)
+from echelon.hrl_xf.state.schema import DailyStatusEntry, DecisionEntry, Entry, NegotiationSuccessEntry
 
 
 def commitments(

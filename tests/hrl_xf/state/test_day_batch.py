@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from echelon.hrl_xf.state.day_batch import DayBatch, Ledger, Offers, day_batch
-from echelon.hrl_xf.state.schema import DayState, Offer, Role
+from echelon.hrl_xf.state.day_state import DayState, Offer, Role
 from tests.hrl_xf.state.examples import BUSY, days, deals, same_bits
 from tests.laws import examples
 

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from echelon.hrl_xf.state.day_batch import day_batch
+from echelon.hrl_xf.state.day_state import DayState, OffersSnapshot, SeenOffer
 from echelon.hrl_xf.state.features import STATIC_RANGES, TEMPORAL_RANGES, StateBuilder, role_one_hot
-from echelon.hrl_xf.state.schema import DayState, OffersSnapshot, SeenOffer
 from tests.hrl_xf.state.examples import BUSY, a_day, commitments, days, same_bits
 from tests.laws import examples
 

@@ -11,19 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from echelon.hrl_xf.state.day_batch import Ledger, day_batch
+from echelon.hrl_xf.state.day_state import Answer, DayState, Issues, Offer, Role
 from echelon.hrl_xf.state.goals import BUCKETS, Buckets, goal_mask, open_goal
 from echelon.hrl_xf.state.schema import (
-    Answer,
     DailyStatusEntry,
-    DayState,
     Decision,
     DecisionEntry,
     Entry,
-    Issues,
     NegotiationSuccess,
     NegotiationSuccessEntry,
-    Offer,
-    Role,
 )
 from tests.hrl_xf.state.examples import DayRecord, a_day, day_records, days, deals, goals_of, same_bits
 from tests.laws import examples

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from echelon.hrl_xf.state import l1_safety
 from echelon.hrl_xf.state.day_batch import Ledger, day_batch, in_days_ahead, issue_bounds
+from echelon.hrl_xf.state.day_state import Answer, DayState, Issues, Offer, Role
 from echelon.hrl_xf.state.l1_safety import L1Output, L1SafetyLayer, compute_l1_baseline, compute_l1_baseline_offline
-from echelon.hrl_xf.state.schema import Answer, DayState, Issues, Offer, Role
 from tests.hrl_xf.state.examples import a_day, commitments, days, deals, issues, reference, same_bits
 from tests.laws import examples
 

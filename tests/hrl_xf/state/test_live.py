@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from echelon.hrl_xf.state.day_state import OffersSnapshot
 from echelon.hrl_xf.state.live import commitments_of, day_state
-from echelon.hrl_xf.state.schema import OffersSnapshot
 from tests.hrl_xf.conftest import MakeWorld
 
 

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from echelon.hrl_xf.state.day_batch import Ledger, day_batch, in_days_ahead
+from echelon.hrl_xf.state.day_state import ACCEPT, END, REJECT, DayState, Issues, Offer, Role
 from echelon.hrl_xf.state.l1_safety import L1SafetyLayer
 from echelon.hrl_xf.state.reservation import NOTHING, Reservations, Wish
-from echelon.hrl_xf.state.schema import ACCEPT, END, REJECT, DayState, Issues, Offer, Role
 from tests.hrl_xf.state.examples import a_day, commitments, days, deals, reference
 from tests.laws import examples
 

@@ -10,9 +10,10 @@ import pytest
 
 from echelon.hrl_xf.data_pipeline import compute_l1_baseline_offline, extract_macro_state
 from echelon.hrl_xf.state.day_batch import day_batch
+from echelon.hrl_xf.state.day_state import DayState
 from echelon.hrl_xf.state.features import StateBuilder
 from echelon.hrl_xf.state.l1_safety import L1SafetyLayer
-from echelon.hrl_xf.state.schema import DailyStatusEntry, DayState
+from echelon.hrl_xf.state.schema import DailyStatusEntry
 from tests.hrl_xf.log_examples import PENGUIN_FIRST, log_of
 from tests.hrl_xf.state.examples import a_day, commitments
 

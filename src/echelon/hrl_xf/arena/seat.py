@@ -16,16 +16,9 @@ import numpy as np
 from echelon.hrl_xf.options.play import Place
 from echelon.hrl_xf.recording.log_columns import LogColumns, columns_of
 from echelon.hrl_xf.state.day_batch import DayBatch, Ledger, day_batch
+from echelon.hrl_xf.state.day_state import ACCEPT, REJECT, DayState
 from echelon.hrl_xf.state.l1_safety import L1SafetyLayer, safe_quantity
-from echelon.hrl_xf.state.schema import (
-    ACCEPT,
-    REJECT,
-    AgentLog,
-    ContractEvent,
-    ContractSignedEntry,
-    DayClosed,
-    DayState,
-)
+from echelon.hrl_xf.state.schema import AgentLog, ContractEvent, ContractSignedEntry, DayClosed
 from echelon.runtime.arrays import Bools, Ints
 
 

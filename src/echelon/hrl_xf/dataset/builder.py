@@ -33,9 +33,9 @@ from echelon.hrl_xf.dataset.table_schema import OF_DAY, OF_LOG, Tables
 from echelon.hrl_xf.dataset.thread_tables import DecisionTable, put_decisions, put_sets, put_threads
 from echelon.hrl_xf.recording.log_columns import COLUMNS, FRAMEWORK, LogColumns
 from echelon.hrl_xf.state.day_batch import DayBatch, Ledger, Offers, age_of, day_batch
+from echelon.hrl_xf.state.day_state import REJECT
 from echelon.hrl_xf.state.goals import BUCKETS, reconstruct_l2_goals
 from echelon.hrl_xf.state.l1_safety import L1Output, L1SafetyLayer, LegalOffers
-from echelon.hrl_xf.state.schema import REJECT
 from echelon.runtime.arrays import Ints
 
 _COSTS = ("shortfall_penalty", "storage_cost", "disposal_cost")

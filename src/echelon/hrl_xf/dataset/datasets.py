@@ -27,9 +27,9 @@ from echelon.hrl_xf.dataset.split import Split, WorldSplit
 from echelon.hrl_xf.dataset.thread_tables import unpack_answer
 from echelon.hrl_xf.dataset.tournament import Decisions, TournamentData
 from echelon.hrl_xf.layers.l4_features import ThreadStates, global_features, teacher_alphas, thread_features
+from echelon.hrl_xf.state.day_state import REJECT
 from echelon.hrl_xf.state.features import role_one_hot
 from echelon.hrl_xf.state.goals import goal_mask
-from echelon.hrl_xf.state.schema import REJECT
 from echelon.runtime.arrays import Bools, Ints
 
 T = TypeVar("T")

@@ -22,8 +22,8 @@ from echelon.hrl_xf.dataset.thread_tables import (
 )
 from echelon.hrl_xf.dataset.tournament import Decisions, TournamentData
 from echelon.hrl_xf.recording.log_columns import ASKED, OPS
+from echelon.hrl_xf.state.day_state import ACCEPT, REJECT
 from echelon.hrl_xf.state.goals import goal_mask
-from echelon.hrl_xf.state.schema import ACCEPT, REJECT
 from echelon.runtime.arrays import Bools, Ints
 
 PIECE = 16384

@@ -13,8 +13,8 @@ import numpy as np
 
 from echelon.hrl_xf.dataset.table_schema import Tables
 from echelon.hrl_xf.recording.log_columns import COLUMNS, FRAMEWORK, LogColumns
+from echelon.hrl_xf.state.day_state import ACCEPT, END, REJECT
 from echelon.hrl_xf.state.l1_safety import L1Output, L1SafetyLayer, LegalOffers
-from echelon.hrl_xf.state.schema import ACCEPT, END, REJECT
 from echelon.hrl_xf.state.threads import DELTA_P, DELTA_Q, others_in_sight
 from echelon.runtime.arrays import Bools, Floats, Ints
 

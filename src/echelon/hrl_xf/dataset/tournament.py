@@ -24,10 +24,10 @@ from echelon.hrl_xf.dataset.table_schema import OF_DAY, OF_LOG
 from echelon.hrl_xf.dataset.thread_tables import REPRESENTABLE, unpack_answer
 from echelon.hrl_xf.recording.log_files import BadLog, find_logs, match_agents
 from echelon.hrl_xf.state.day_batch import DayBatch, Offers
+from echelon.hrl_xf.state.day_state import REJECT
 from echelon.hrl_xf.state.features import DayFeatures, StateBuilder
 from echelon.hrl_xf.state.goals import GOAL_SIZE
 from echelon.hrl_xf.state.l1_safety import BUY_AT, SELL_AT
-from echelon.hrl_xf.state.schema import REJECT
 from echelon.hrl_xf.state.threads import tokens_of
 from echelon.runtime.arrays import Bools, Floats, Ints
 

@@ -35,9 +35,9 @@ from echelon.hrl_xf.networks.l3_executor import TemporalDecisionTransformer
 from echelon.hrl_xf.recording.log_columns import columns_of
 from echelon.hrl_xf.recording.log_files import read_log
 from echelon.hrl_xf.state.day_batch import DayBatch, Ledger, day_batch, in_days_ahead, outcome_of
+from echelon.hrl_xf.state.day_state import ACCEPT, ANSWERS, END, REJECT
 from echelon.hrl_xf.state.l1_safety import L1SafetyLayer
 from echelon.hrl_xf.state.reservation import NOTHING, Reservations, Wish, settle_call
-from echelon.hrl_xf.state.schema import ACCEPT, ANSWERS, END, REJECT
 from echelon.runtime.arrays import Bools, Ints
 
 SIDES = ("buy", "sell")

@@ -41,7 +41,7 @@ from echelon.hrl_xf.networks.l2_manager import load_l2
 from echelon.hrl_xf.networks.l3_executor import TemporalDecisionTransformer, load_l3
 from echelon.hrl_xf.networks.l4_coordinator import load_l4
 from echelon.hrl_xf.options.train import EvaluateOptions
-from echelon.hrl_xf.state.schema import ANSWERS, REJECT
+from echelon.hrl_xf.state.day_state import ANSWERS, REJECT
 from echelon.runtime.arrays import Bools, Floats, Ints
 from echelon.runtime.devices import device_of_layer, on_device
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from echelon.hrl_xf.state.schema import ANSWERS
+from echelon.hrl_xf.state.day_state import ANSWERS
 from echelon.runtime.arrays import Bools, Floats, Ints
 
 Figures = dict[str, Any]

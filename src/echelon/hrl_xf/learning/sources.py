@@ -21,7 +21,7 @@ from echelon.hrl_xf.dataset.samples import MicroBatch
 from echelon.hrl_xf.dataset.tournament import TournamentData
 from echelon.hrl_xf.layers.l3_situation import P_SIZE, Q_SIZE, Array, Mode, Situation
 from echelon.hrl_xf.networks.l3_inputs import L3Inputs
-from echelon.hrl_xf.state.schema import REJECT
+from echelon.hrl_xf.state.day_state import REJECT
 from echelon.runtime.arrays import Bools, Ints
 
 IN_MEMORY = 2_000_000

@@ -21,8 +21,8 @@ from echelon.hrl_xf.online.exploring import DrawnGoal, DrawnShares
 from echelon.hrl_xf.online.potential import signed_profit
 from echelon.hrl_xf.play.day import DayPlay, Decided, Thread
 from echelon.hrl_xf.state.day_batch import DayBatch, Ledger, Offers
+from echelon.hrl_xf.state.day_state import REJECT
 from echelon.hrl_xf.state.features import StateBuilder
-from echelon.hrl_xf.state.schema import REJECT
 from echelon.hrl_xf.state.threads import tokens_of
 from echelon.runtime.arrays import Floats, Ints
 

@@ -19,8 +19,8 @@ import msgspec
 import numpy as np
 
 from echelon.hrl_xf.play.day import DayPlay, Decided
+from echelon.hrl_xf.state.day_state import ANSWERS, Answer, Offer, Role
 from echelon.hrl_xf.state.reservation import Wish
-from echelon.hrl_xf.state.schema import ANSWERS, Answer, Offer, Role
 from echelon.runtime.files import write_atomic
 
 FORMAT_VERSION = 1

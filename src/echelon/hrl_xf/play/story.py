@@ -13,19 +13,17 @@ from numpy.typing import NDArray
 
 from echelon.hrl_xf.layers.protocols import GoalMaker
 from echelon.hrl_xf.state.day_batch import day_batch
+from echelon.hrl_xf.state.day_state import DayState, Offer, Role
 from echelon.hrl_xf.state.l1_safety import L1SafetyLayer
 from echelon.hrl_xf.state.schema import (
     ContractSignedEntry,
     DailyStatusEntry,
     DayClosed,
     DayClosedEntry,
-    DayState,
     DecisionEntry,
     Entry,
     NegotiationFailureEntry,
     NegotiationSuccessEntry,
-    Offer,
-    Role,
 )
 
 

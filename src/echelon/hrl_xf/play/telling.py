@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from rich.markup import escape
 
 from echelon.hrl_xf.play.story import DayStory, ThreadStory
-from echelon.hrl_xf.state.schema import Offer
+from echelon.hrl_xf.state.day_state import Offer
 
 
 def tell(day: DayStory, verbose: bool = False) -> Iterator[str]:

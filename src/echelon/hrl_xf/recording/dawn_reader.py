@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 from msgspec import Struct
 
+from echelon.hrl_xf.state.day_state import Commitments, DayState, Issues, OffersSnapshot
 from echelon.hrl_xf.state.live import issues_of
-from echelon.hrl_xf.state.schema import Commitments, DayClosed, DayState, Issues, OffersSnapshot
+from echelon.hrl_xf.state.schema import DayClosed
 
 _NONE_AHEAD: dict[int, Any] = {}
 

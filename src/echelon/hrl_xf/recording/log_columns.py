@@ -13,21 +13,18 @@ from typing import Any, Final
 
 import numpy as np
 
+from echelon.hrl_xf.state.day_state import DayState, Issues, Offer, Role
 from echelon.hrl_xf.state.schema import (
     AgentInitializedEntry,
     AgentLog,
     DailyStatusEntry,
     DayClosed,
     DayClosedEntry,
-    DayState,
     Decision,
     DecisionEntry,
-    Issues,
     LogError,
     NegotiationSuccess,
     NegotiationSuccessEntry,
-    Offer,
-    Role,
 )
 from echelon.runtime.arrays import Ints
 

@@ -16,8 +16,8 @@ from msgspec import Struct
 from negmas import ResponseType
 
 from echelon.hrl_xf.recording.dawn_reader import Dawn, DawnReader
+from echelon.hrl_xf.state.day_state import Answer, Issues, Offer, OffersSnapshot, Role, SeenOffer
 from echelon.hrl_xf.state.schema import (
-    Answer,
     Asked,
     ContractEvent,
     ContractExecutedEntry,
@@ -28,15 +28,10 @@ from echelon.hrl_xf.state.schema import (
     Decision,
     DecisionEntry,
     Entry,
-    Issues,
     NegotiationFailure,
     NegotiationFailureEntry,
     NegotiationSuccess,
     NegotiationSuccessEntry,
-    Offer,
-    OffersSnapshot,
-    Role,
-    SeenOffer,
 )
 
 Kind = Callable[..., None]

@@ -15,18 +15,7 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
-from echelon.hrl_xf.state.day_state import ACCEPT as ACCEPT
-from echelon.hrl_xf.state.day_state import ANSWERS as ANSWERS
-from echelon.hrl_xf.state.day_state import END as END
-from echelon.hrl_xf.state.day_state import REJECT as REJECT
-from echelon.hrl_xf.state.day_state import Answer as Answer
-from echelon.hrl_xf.state.day_state import Commitments as Commitments
-from echelon.hrl_xf.state.day_state import DayState as DayState
-from echelon.hrl_xf.state.day_state import Issues as Issues
-from echelon.hrl_xf.state.day_state import Offer as Offer
-from echelon.hrl_xf.state.day_state import OffersSnapshot as OffersSnapshot
-from echelon.hrl_xf.state.day_state import Role as Role
-from echelon.hrl_xf.state.day_state import SeenOffer as SeenOffer
+from echelon.hrl_xf.state.day_state import Answer, DayState, Issues, Offer, Role
 
 FORMAT_VERSION = 1
 
