@@ -90,8 +90,8 @@ def test_the_example_of_own_answers_asks_for_more_before_it_accepts() -> None:
     assert (s.acceptable & ~s.seller).any()
     early = answers.act(state, replace(s, relative_time=np.full_like(s.relative_time, 0.1)))
     assert np.array_equal(early.op, np.where(asks, REJECT, np.where(s.acceptable, ACCEPT, END)))
-    quantity, _, day = s.seen[asks].T
-    assert np.array_equal(early.offer[asks], np.stack([quantity, s.issues[asks, 5], day], axis=-1))
+    quantity, day, _ = s.seen[asks].T
+    assert np.array_equal(early.offer[asks], np.stack([quantity, day, s.issues[asks, 5]], axis=-1))
     assert (early.offer[~asks] == 0).all()
     late = answers.act(state, replace(s, relative_time=np.full_like(s.relative_time, 0.9)))
     assert np.array_equal(late.op, np.where(s.acceptable, ACCEPT, END))

@@ -41,7 +41,7 @@ class OwnAnswers(LearntExecutor):
         generator: np.random.Generator | None = None,
         greedy: bool = True,
     ) -> L3Actions:
-        """Answers in N negotiations: `op` is ACCEPT, REJECT or END, `offer` (quantity, unit price, days ahead) is what
+        """Answers in N negotiations: `op` is ACCEPT, REJECT or END, `offer` (quantity, days ahead, unit price) is what
         a REJECT proposes instead, zeros otherwise.  # (N,), (N, 3)
 
         `situation` holds what the agent knows of each: `seller`, `on_table` and `seen` (the partner's offer),
@@ -54,7 +54,7 @@ class OwnAnswers(LearntExecutor):
         # EDIT HERE. An example: a seller that would accept early asks for the highest price first.
         early = situation.seller & (op == ACCEPT) & (situation.relative_time < self.PATIENCE)
         op[early], offer[early] = REJECT, situation.seen[early]  # the same quantity and day, …
-        offer[early, 1] = situation.issues[early, 5]  # … and the highest price that may be offered
+        offer[early, 2] = situation.issues[early, 5]  # … and the highest price that may be offered
 
         return replace(actions, op=op, offer=offer)
 
