@@ -20,7 +20,7 @@ from echelon.hrl_xf.entry.starter import next_commands
 from echelon.hrl_xf.entry.starters.own_l2 import OwnGoals
 from echelon.hrl_xf.entry.starters.own_l3 import MyAgent as OwnL3
 from echelon.hrl_xf.entry.starters.own_l3 import OwnAnswers
-from echelon.hrl_xf.layers.l3_play import LearntExecutor
+from echelon.hrl_xf.layers.l3_history import HistoryCache
 from echelon.hrl_xf.layers.l3_situation import Situation
 from echelon.hrl_xf.layers.protocols import L3Actions
 from echelon.hrl_xf.options.export import ExportOptions
@@ -71,10 +71,13 @@ def test_its_own_test_fails_with_a_mistake(here: Path) -> None:
     assert "a layer failed; the log above says why" in reason
 
 
-class Accepts(LearntExecutor):
+class Accepts:
     """A learnt L3 that accepts whatever is safe and ends all else."""
 
     mode, view, width = "residual", "context", 4
+
+    def new_cache(self, threads: int) -> HistoryCache:
+        raise AssertionError("it reads no histories")
 
     def act(self, state: Any, situation: Situation, **options: Any) -> L3Actions:
         n = len(situation)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import ClassVar
+from collections.abc import Callable, Sequence
+from typing import ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -24,33 +24,26 @@ STATIC_PIECES, NEAR_PIECES = [1, 2, 8, 9], [0, 1, 3]
 """Inputs that count pieces: stock and commitments of the day; Q_in, Q_out and material of a day ahead."""
 
 
-class LearntManager:
-    """A learnt L2, in torch or numpy: goals of days are those of their features."""
+@runtime_checkable
+class LearntManager(Protocol):
+    """A learnt L2, in torch or numpy: it sees days as features."""
 
     horizon: int
 
-    def predict_goals(
-        self,
-        x_static: Array,  # (N, 12)
-        X_temporal: Array,  # (N, H+1, 10)
-        x_role: Array,  # (N, 2)
-        *,
-        spot: Array | None = None,  # (N, 2)
-        goal_mask: Bools | None = None,  # (N, 16)
-    ) -> Array:
-        """Goals in pieces and currency, 0 where nothing can be wanted.  # (N, 16)"""
-        raise NotImplementedError
+    def goals_of_features(self, days: DayBatch, x: DayFeatures) -> Array:
+        """Goals of days whose features are known already.  # (N, 16)"""
 
     def goals_of_days(self, days: DayBatch) -> Array:
         """Goals of days as they come at dawn: features, spot prices and mask are made here.  # (N, 16)"""
         return self.goals_of_features(days, StateBuilder(self.horizon).build(days))
 
-    def goals_of_features(self, days: DayBatch, x: DayFeatures) -> Array:
-        """The same where the days' features are known already.  # (N, 16)"""
-        if self.horizon != days.H:
-            raise ValueError(f"days of horizon {days.H} in an L2 of horizon={self.horizon}; use one horizon")
-        spot = np.stack([days.spot_price_in, days.spot_price_out], axis=-1).astype(np.float32)
-        return self.predict_goals(x.x_static, x.X_temporal, x.x_role, spot=spot, goal_mask=goal_mask(days))
+
+def predicted(predict: Callable[..., Array], horizon: int, days: DayBatch, x: DayFeatures) -> Array:
+    """What an L2's `predict_goals` says of days, at their spot prices and within their mask.  # (N, 16)"""
+    if horizon != days.H:
+        raise ValueError(f"days of horizon {days.H} in an L2 of horizon={horizon}; use one horizon")
+    spot = np.stack([days.spot_price_in, days.spot_price_out], axis=-1).astype(np.float32)
+    return predict(x.x_static, x.X_temporal, x.x_role, spot=spot, goal_mask=goal_mask(days))
 
 
 class PlayManager(LearntManager):
@@ -85,14 +78,18 @@ class PlayManager(LearntManager):
         )
         weights.linear("value", hidden, 1)  # in the file, and nothing that play needs
 
+    def goals_of_features(self, days: DayBatch, x: DayFeatures) -> Array:
+        """Goals of days whose features are known already.  # (N, 16)"""
+        return predicted(self.predict_goals, self.horizon, days, x)
+
     def predict_goals(
         self,
-        x_static: Array,
-        X_temporal: Array,
-        x_role: Array,
+        x_static: Array,  # (N, 12)
+        X_temporal: Array,  # (N, H+1, 10)
+        x_role: Array,  # (N, 2)
         *,
-        spot: Array | None = None,
-        goal_mask: Bools | None = None,
+        spot: Array | None = None,  # (N, 2)
+        goal_mask: Bools | None = None,  # (N, 16)
     ) -> Array:
         """Goals in pieces and currency, 0 where nothing can be wanted.  # (N, 16)"""
         arrays = (x_static, X_temporal, x_role, spot_of(x_static) if spot is None else spot)

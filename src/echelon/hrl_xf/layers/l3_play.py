@@ -6,7 +6,7 @@ and head, whoever is asked, as `Product.sample` does.
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,7 +38,8 @@ View = Literal["all", "context", "last_token"]
 """What the network looks at; the second and third are controls."""
 
 
-class LearntExecutor:
+@runtime_checkable
+class LearntExecutor(Protocol):
     """A learnt L3, in torch or numpy. It reads histories where `view` is "all"."""
 
     mode: Mode
@@ -48,7 +49,6 @@ class LearntExecutor:
 
     def new_cache(self, threads: int) -> HistoryCache:
         """Caches for the histories of `threads` threads, all empty."""
-        raise NotImplementedError
 
     def act(
         self,
@@ -59,10 +59,9 @@ class LearntExecutor:
         greedy: bool = True,
     ) -> L3Actions:
         """Choose at N decisions: the most probable, or a draw."""
-        raise NotImplementedError
 
 
-class PlayExecutor(LearntExecutor):
+class PlayExecutor:
     """A `TemporalDecisionTransformer` of these options, in numpy."""
 
     network: ClassVar[str] = "TemporalDecisionTransformer"

@@ -29,12 +29,14 @@ from echelon.hrl_xf.layers.l2_play import (
     LearntManager,
     PlayManager,
     masked,
+    predicted,
     spot_of,
 )
 from echelon.hrl_xf.networks.files import Layer, load_layer
 from echelon.hrl_xf.networks.player_cache import PlayerCache, weights_of
 from echelon.hrl_xf.options.train import QTransform
-from echelon.hrl_xf.state.features import P_MAX
+from echelon.hrl_xf.state.day_batch import DayBatch
+from echelon.hrl_xf.state.features import P_MAX, DayFeatures
 from echelon.hrl_xf.state.goals import GOAL_SIZE
 from echelon.runtime.arrays import Bools
 from echelon.runtime.devices import device_of_layer, on_device
@@ -114,6 +116,10 @@ class HorizonManagerPPO(Layer, LearntManager):
         parts = [days.amax(1), functional.relu(self.static(today)), functional.relu(self.near(near.flatten(1)))]
         x = functional.relu(self.trunk(torch.cat([*parts, functional.relu(self.role(x_role))], -1)))
         return functional.relu(self.trunk2(x))
+
+    def goals_of_features(self, days: DayBatch, x: DayFeatures) -> NDArray[np.float32]:
+        """Goals of days whose features are known already.  # (N, 16)"""
+        return predicted(self.predict_goals, self.horizon, days, x)
 
     def predict_goals(
         self,

@@ -28,7 +28,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from echelon.hrl_xf.layers.l3_history import HistoryCache
-from echelon.hrl_xf.layers.l3_play import LearntExecutor, PlayExecutor, View
+from echelon.hrl_xf.layers.l3_play import PlayExecutor, View
 from echelon.hrl_xf.layers.l3_situation import (
     CONTEXT,
     P_SIZE,
@@ -136,7 +136,7 @@ def against_share(q: Tensor, most: Tensor, alpha: Tensor, places: Tensor) -> Ten
     return (1.0 - rest) * places.gather(1, place) + rest * places.gather(1, place + 1)
 
 
-class TemporalDecisionTransformer(Layer, LearntExecutor):
+class TemporalDecisionTransformer(Layer):
     """History trunk, context fused at the read-out, four heads.
 
     Validation stops improving at 46,000 to 112,000 parameters (`experiments/size_curve.py`, docs/results.md): 6,000 /

@@ -19,7 +19,7 @@ from echelon.hrl_xf.layers.protocols import Executor, L3Actions
 from echelon.hrl_xf.state.day_state import ACCEPT, REJECT
 
 
-class OwnAnswers(LearntExecutor):
+class OwnAnswers:
     """What to answer in all negotiations of a call."""
 
     PATIENCE = 0.3
