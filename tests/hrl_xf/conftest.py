@@ -29,7 +29,7 @@ def stock_world(
     cls: type[Any] = SCML2024StdWorld,
     **settings: Any,
 ) -> World:
-    """A world, scml's own if no other `cls` is given, with the agents in order, one a factory, repeated as needed."""
+    """A world, scml's own if no other `cls` is given, with the agents in order, one per factory, repeated as needed."""
     random.seed(seed)
     np.random.seed(seed)
     n = levels * per_level

@@ -121,17 +121,17 @@ def no_numbers() -> TemporalDecisionTransformer:
 
 NAN = float("nan")
 BAD_LAYERS: dict[str, tuple[str, Callable[[], Any]]] = {
-    "goals that are no numbers": ("l2", lambda: Broken(lambda n: np.full((n, 16), NAN, np.float32))),
+    "goals that are not numbers": ("l2", lambda: Broken(lambda n: np.full((n, 16), NAN, np.float32))),
     "goals of another shape": ("l2", lambda: Broken(lambda n: np.zeros((n, 8), np.float32))),
     "an L2 that raises": ("l2", lambda: Broken(raising)),
-    "logits that are no numbers": ("l3", no_numbers),
+    "logits that are not numbers": ("l3", no_numbers),
     "negative quantities": ("l3", lambda: Broken(lambda n: actions([1] * n, [[-3, 20, 1]] * n))),
     "half pieces": ("l3", lambda: Broken(lambda n: actions([1] * n, [[2.5, 20.0, 1.0]] * n))),
     "an answer that does not exist": ("l3", lambda: Broken(lambda n: actions([7] * n, [[1, 20, 1]] * n))),
     "too few answers": ("l3", lambda: Broken(lambda n: actions([1] * (n - 1), [[1, 20, 1]] * (n - 1)))),
     "no answers": ("l3", lambda: Broken(lambda n: None)),
     "an L3 that raises": ("l3", lambda: Broken(raising)),
-    "alpha that is no number": ("l4", lambda: Broken(lambda n: np.full((1, n), NAN))),
+    "alpha that is not a number": ("l4", lambda: Broken(lambda n: np.full((1, n), NAN))),
     "alpha of another shape": ("l4", lambda: Broken(lambda n: np.ones((1, n + 1)))),
     "an L4 that raises": ("l4", lambda: Broken(raising)),
 }
@@ -351,7 +351,7 @@ class Disturbed(LitaAgentHRL):
         LitaAgentHRL.first_proposals(self)
 
 
-def test_calls_at_odd_moments_do_no_harm() -> None:
+def test_calls_at_unusual_times_do_not_disturb_play() -> None:
     with listening() as heard:
         world = play([variant(Disturbed, l3="l1"), "PenguinAgent", "RandomStdAgent"], n_steps=12, levels=2)
     assert_sound(world)
@@ -367,7 +367,7 @@ class Forgetful(LitaAgentHRL):
         pass
 
 
-def test_a_day_that_begins_unannounced_is_played() -> None:
+def test_a_day_without_before_step_is_played() -> None:
     with listening() as heard:
         world = play([variant(Forgetful), "PenguinAgent"], n_steps=4, levels=2)
     assert_sound(world)

@@ -57,7 +57,7 @@ save_samples(macro_ds, micro_ds, "./data/hrlxf_samples", horizon=40)
     assert micro[0].history.shape[1] == 4
 
 
-def test_a_script_without_logging_is_told_what_matched(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_script_without_logging_prints_what_matched(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     put(tmp_path, "a", text_of(PENGUIN_FIRST))
     with plain_logging():
         load_tournament_data(tmp_path, "Pe", 1)

@@ -88,7 +88,7 @@ def test_who_trades_all_that_is_safe_is_never_short(field: str) -> None:
 
 
 @pytest.mark.parametrize("kind", [ToTheLimit, BuysOnly])
-def test_who_buys_all_that_is_safe_never_has_more_than_a_full_stock_left_over(kind: type[ToTheLimit]) -> None:
+def test_buying_all_that_is_safe_never_leaves_more_than_a_full_stock(kind: type[ToTheLimit]) -> None:
     """What a factory cannot process on its day adds up to a day's work at most, and a full stock buys nothing."""
     world = play([kind, *FIELDS["champions"]], seed=4, n_steps=20, levels=3, per_level=4)
     assert_sound(world)

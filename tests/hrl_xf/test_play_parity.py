@@ -24,7 +24,7 @@ from echelon.hrl_xf.layers.rules import HeuristicCoordinator, HeuristicManager
 from echelon.hrl_xf.learning.sources import alphas_of, situation_of
 from echelon.hrl_xf.networks.l3_executor import TemporalDecisionTransformer
 from echelon.hrl_xf.networks.l3_inputs import legal_of
-from echelon.hrl_xf.play.day import Decided
+from echelon.hrl_xf.play.day import AnsweredCall
 from echelon.hrl_xf.state.schema import encode_log
 from echelon.hrl_xf.weights import BUNDLED, layer_in
 from tests.hrl_xf.layers.examples import wild
@@ -60,7 +60,7 @@ class WatchedL4(HeuristicCoordinator):
 class Call:
     """One call as the layers saw it."""
 
-    decided: Decided
+    decided: AnsweredCall
     states: Array  # (K, w)
     thread_feat: Any  # (K, 24)
     global_feat: Any  # (30,)
@@ -74,7 +74,7 @@ class Remembering(Watched):
         super().__init__(*args, **kwargs)
         self.calls: dict[tuple[int, int], Call] = {}
 
-    def note(self, day: int, call: int, decided: Decided) -> None:
+    def note(self, day: int, call: int, decided: AnsweredCall) -> None:
         l3, l4 = self.layers.l3, self.layers.l4
         assert isinstance(l3, WatchedL3)
         assert isinstance(l4, WatchedL4)

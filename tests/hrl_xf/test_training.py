@@ -58,7 +58,7 @@ def test_goals_that_changed_are_refused_when_asked_to_check(data: TournamentData
         HRLXFTrainer(None, small_l3(), None, cfg).train_phase0_bc([], micro_of(data))
 
 
-def test_mistakes_are_said(data: TournamentData, tmp_path: Path) -> None:
+def test_wrong_use_is_refused_with_the_reason(data: TournamentData, tmp_path: Path) -> None:
     cfg = TrainConfig(output_dir=tmp_path)
     with pytest.raises(ValueError, match="made without an L2"):
         HRLXFTrainer(None, None, None, cfg).train_phase0_bc(macro_of(data), [])

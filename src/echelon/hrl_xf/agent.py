@@ -24,7 +24,7 @@ from scml.std import StdSyncAgent
 from echelon.hrl_xf.competitors.fallbacks import CountsFallbacks
 from echelon.hrl_xf.layers.layers import Layers
 from echelon.hrl_xf.play.choice import L2Choice, L3Choice, L4Choice, choose_layers, plain_layers, rule_layers
-from echelon.hrl_xf.play.day import DayPlay, Decided, Question
+from echelon.hrl_xf.play.day import AnsweredCall, DayPlay, Question
 from echelon.hrl_xf.state.day_state import ACCEPT, REJECT, Offer, Role
 from echelon.hrl_xf.state.l1_safety import L1SafetyLayer
 from echelon.hrl_xf.state.live import OffersMemory, day_state
@@ -71,7 +71,7 @@ class LitaAgentHRL(CountsFallbacks, StdSyncAgent):  # type: ignore[misc]
             l2_model_path or l2, l3_model_path or l3, l4_model_path or l4, residual_modulation, min_confidence
         )
         self.mode = mode
-        self.on_decided: Callable[[DayPlay, Decided], None] | None = None
+        self.on_decided: Callable[[DayPlay, AnsweredCall], None] | None = None
         """called after each call that was answered, for those who want to look into it"""
         self._seed = seed
         self._generator = seeding.rng(seed, "draws")  # raises if it is not a seed
@@ -182,13 +182,13 @@ class LitaAgentHRL(CountsFallbacks, StdSyncAgent):  # type: ignore[misc]
 
     def _counter_all(self, offers: dict[str, Any], states: dict[str, Any]) -> dict[str, SAOResponse]:
         play = self._today()
-        asked, kept = [], {}
+        asked, promised = [], {}
         for name in {**dict.fromkeys(self.negotiators), **offers}:
             if not play.is_open(name):
                 continue  # `negotiators` holds those that have ended too
             offer = offers.get(name)
             if name not in offers and name in play.promised:
-                kept[name] = Wish(REJECT, play.promised[name])
+                promised[name] = Wish(REJECT, play.promised[name])
             elif offer is None:
                 asked.append(Question(name, None, *self._moment))
             else:
@@ -196,7 +196,7 @@ class LitaAgentHRL(CountsFallbacks, StdSyncAgent):  # type: ignore[misc]
                 asked.append(Question(name, offer, state.step, state.relative_time))
                 self._offers.saw(play.threads[name].role, offer, state.step, self._rounds(name))
         self._opened.update(question.partner for question in asked)
-        return {name: _response(wish) for name, wish in {**kept, **self._answer(play, asked)}.items()}
+        return {name: _response(wish) for name, wish in {**promised, **self._answer(play, asked)}.items()}
 
     def _rounds(self, name: str) -> int:
         """How many rounds a negotiation has; 0 if it has vanished."""
@@ -227,7 +227,7 @@ class LitaAgentHRL(CountsFallbacks, StdSyncAgent):  # type: ignore[misc]
             play.go_on_with(plain_layers())
             return play.answer(questions)
 
-    def _show(self, look: Callable[[DayPlay, Decided], None], play: DayPlay, decided: Decided) -> None:
+    def _show(self, look: Callable[[DayPlay, AnsweredCall], None], play: DayPlay, decided: AnsweredCall) -> None:
         """Call the observer; one that fails is not called again, and the answer is not affected."""
         try:
             look(play, decided)
@@ -242,7 +242,7 @@ class LitaAgentHRL(CountsFallbacks, StdSyncAgent):  # type: ignore[misc]
             )
         self.fallbacks += 1
 
-    def _safely(self, action: Callable[[], T], otherwise: T) -> T:
+    def _safely(self, action: Callable[[], T], default: T) -> T:
         """No exception of ours reaches the simulator; what cannot be answered ends."""
         try:
             return action()
@@ -250,7 +250,7 @@ class LitaAgentHRL(CountsFallbacks, StdSyncAgent):  # type: ignore[misc]
             if not self.errors:
                 _log.error("%s: no answer on day %s", self.id, self.awi.current_step, exc_info=error)
             self.errors += 1
-            return otherwise
+            return default
 
 
 class LitaAgentRules(LitaAgentHRL):

@@ -87,7 +87,7 @@ def test_the_table_is_negmas_own(tournament: Path) -> None:
     assert all({"PenguinAgent", "noise"} <= set(world["agents"]) for world in worlds)
 
 
-def test_it_goes_on_where_it_stopped_and_nowhere_else(tournament: Path) -> None:
+def test_it_resumes_its_own_folder_and_refuses_another(tournament: Path) -> None:
     options = small(tournament, "PenguinAgent", "noise=RandomStdAgent")
     lost, kept = tournament / "worlds" / "00001.json", tournament / "worlds" / "00000.json"
     before, then = json.loads(lost.read_text()), kept.stat().st_mtime_ns
@@ -116,7 +116,7 @@ def test_the_same_agent_twice_is_refused() -> None:
         plan_options(small(Path("unused")), twice)
 
 
-def test_a_collection_s_fingerprint_does_not_know_of_labels() -> None:
+def test_labels_are_not_part_of_a_collections_fingerprint() -> None:
     """A collection of this Echelon can still be resumed by one that adds to what a plan may say."""
     from echelon.hrl_xf.commands.collect import plan_of as collection_plan
 

@@ -63,7 +63,7 @@ def test_ranks_count_worlds_that_all_have_played_and_ties_share() -> None:
     assert none.paired == []
 
 
-def test_the_truncated_mean_leaves_out_what_is_too_good() -> None:
+def test_the_truncated_mean_leaves_out_high_outliers() -> None:
     scores = [1.0, 1.1, 0.9, 1.0, 50.0]
     played = [result(name, i, seat(x)) for name in "ab" for i, x in enumerate(scores)]
     line = standings(played, ["a"], 10).competitors[0]
@@ -78,7 +78,7 @@ def test_worlds_that_differ_are_never_compared() -> None:
         standings([result("a", 3, seat(1.0)), result("b", 3, seat(1.0, number=1))], ["a"])
 
 
-def test_conduct_is_a_seat_and_day_or_a_share() -> None:
+def test_conduct_is_per_seat_and_day_or_a_share() -> None:
     lossy = msgspec.structs.replace(NO_LOSSES, shortfall=30.0)
     done = conduct(
         [

@@ -43,7 +43,7 @@ def test_labels_name_the_agents_where_there_are_labels() -> None:
     assert agents_in(world(0, "m.Same"), twins) == tuple(twins)
 
 
-def test_one_state_of_the_code_says_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_one_state_of_the_code_gives_no_message(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     note_code(tmp_path, OLD, played=0)
     note_code(tmp_path, OLD, played=3)
     assert states(tmp_path) == [OLD]
@@ -60,7 +60,7 @@ def test_changed_code_is_named_each_time(tmp_path: Path, caplog: pytest.LogCaptu
     assert caplog.messages[1].startswith("5 worlds exist already")
 
 
-def test_code_that_played_nothing_is_forgotten(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_code_that_played_no_world_is_not_listed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     note_code(tmp_path, OLD, played=0)
     note_code(tmp_path, NEW, played=0)
     assert states(tmp_path) == [NEW]

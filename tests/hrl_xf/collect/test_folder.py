@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from echelon.hrl_xf.collect.folder import FAILED, Unit, play_units
+from echelon.hrl_xf.collect.folder import FAILED, WorldJob, play_worlds
 from echelon.runtime.files import write_atomic
 
 
@@ -19,9 +19,9 @@ class Quietly:
     fail_fast: bool = False
 
 
-def unit(folder: Path) -> Unit:
+def job(folder: Path) -> WorldJob:
     path = folder / "result.json"
-    return Unit(name="world 0", stem="00000", args=(path,), summary={"index": 0}, result=path)
+    return WorldJob(name="world 0", stem="00000", args=(path,), summary={"index": 0}, result=path)
 
 
 def write_and_stumble(path: Path) -> None:
@@ -43,17 +43,17 @@ def swallow_everything(path: Path) -> None:
         write_atomic(path, b"{}")
 
 
-def test_a_world_whose_file_is_there_has_been_played(tmp_path: Path) -> None:
+def test_a_world_whose_file_exists_has_been_played(tmp_path: Path) -> None:
     failure = tmp_path / FAILED / "00000.json"
-    assert play_units([unit(tmp_path)], fail, tmp_path, Quietly(), lambda _: "replay it").played == 0
+    assert play_worlds([job(tmp_path)], fail, tmp_path, Quietly(), lambda _: "replay it").played == 0
     assert json.loads(failure.read_text())["replay"] == "replay it"
-    played = play_units([unit(tmp_path)], write_and_stumble, tmp_path, Quietly(), lambda _: "replay it")
+    played = play_worlds([job(tmp_path)], write_and_stumble, tmp_path, Quietly(), lambda _: "replay it")
     assert (played.played, played.failed) == (1, [])
     assert not failure.exists()
 
 
-def test_a_world_that_would_swallow_its_time_limit_leaves_nothing(tmp_path: Path) -> None:
-    played = play_units([unit(tmp_path)], swallow_everything, tmp_path, Quietly(world_timeout=0.05), lambda _: "")
+def test_a_world_that_catches_its_time_limit_leaves_no_result(tmp_path: Path) -> None:
+    played = play_worlds([job(tmp_path)], swallow_everything, tmp_path, Quietly(world_timeout=0.05), lambda _: "")
     assert played.played == 0
     assert "timeout: world 0 took more than 0.05 s" in played.failed[0]
-    assert not unit(tmp_path).ended
+    assert not job(tmp_path).ended

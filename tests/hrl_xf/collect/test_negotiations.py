@@ -15,7 +15,7 @@ from echelon.hrl_xf.commands.collect import run
 from echelon.hrl_xf.options.collect import CollectOptions
 
 
-def test_deals_are_the_contracts_and_no_negotiation_stands_twice(
+def test_deals_are_the_contracts_and_each_negotiation_is_listed_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Every factory is held by a tracked agent, so nothing is missing."""

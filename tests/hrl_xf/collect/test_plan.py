@@ -107,7 +107,7 @@ def test_a_wrong_executor_is_refused_before_anything_runs() -> None:
         plan_of(CollectOptions(parallelism="locky"))
 
 
-def test_a_folder_with_something_in_it_is_never_mixed_up(tmp_path: Path) -> None:
+def test_a_folder_with_other_content_is_refused(tmp_path: Path) -> None:
     (tmp_path / "thesis.txt").write_text("mine")
     with pytest.raises(FolderError, match=r"not empty.*--resumable"):
         check_output_dir(tmp_path, CollectOptions())

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from echelon.hrl_xf.arena.contest import contest_of, expected_seconds, missing_units, say_edited
+from echelon.hrl_xf.arena.contest import contest_of, expected_seconds, missing_worlds, say_edited
 from echelon.hrl_xf.arena.stale import find_stale, mixed_code, stale_lines
 from echelon.hrl_xf.arena.world import FORMAT_VERSION
 from echelon.hrl_xf.collect.folder import FolderError, exclusive
@@ -64,7 +64,7 @@ def test_other_worlds_in_the_same_folder_are_refused(arena: Path) -> None:
         run(replace(small(arena), seats="each-level"))
 
 
-def test_a_folder_that_is_no_arena_is_refused(tmp_path: Path) -> None:
+def test_a_folder_that_is_not_an_arena_is_refused(tmp_path: Path) -> None:
     (tmp_path / "thesis.txt").write_text("mine")
     with pytest.raises(FolderError, match="is not a folder of kind arena"):
         run(small(tmp_path))
@@ -119,7 +119,7 @@ def test_worlds_that_take_too_long_are_recorded_and_played_later(
 def test_the_estimate_of_time_learns_from_what_was_played(tmp_path: Path) -> None:
     """Known competitors take what they took; another one what all took on average; without results it is a guess."""
     contest = contest_of(replace(small(tmp_path), agent=("PenguinAgent", "AS0"), worlds=2))
-    units = missing_units(contest, tmp_path)
+    units = missing_worlds(contest, tmp_path)
     assert [unit.summary["competitor"] for unit in units] == ["PenguinAgent", "AS0", "RandomStdAgent"] * 2
     took = {"PenguinAgent": (10.0, 20.0), "RandomStdAgent": (3.0,)}
     done = [
@@ -164,7 +164,7 @@ def test_other_versions_and_another_field_are_other_code(
     assert "PenguinAgent: 1 existing worlds were played by other code of the field; they are played again" in lines[0]
 
 
-def test_code_that_changes_during_a_run_is_said(arena: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_code_that_changes_during_a_run_is_reported(arena: Path, caplog: pytest.LogCaptureFixture) -> None:
     contest = contest_of(small(arena))
     now = played_by(contest.competitors, contest.plan.field.everybody)
     with caplog.at_level("WARNING", "echelon"):

@@ -45,7 +45,7 @@ def test_the_story_is_that_of_the_world(caplog: pytest.LogCaptureFixture) -> Non
     assert "[/]" not in text
 
 
-def test_the_bundled_agent_tells_the_same_story_twice(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_bundled_agent_plays_the_same_twice(caplog: pytest.LogCaptureFixture) -> None:
     first = story_of(caplog)
     assert first == story_of(caplog)
     assert "L2 HorizonManagerPPO, L3 TemporalDecisionTransformer, L4 GlobalCoordinator" in first
@@ -58,13 +58,15 @@ def test_the_bundled_agent_tells_the_same_story_twice(caplog: pytest.LogCaptureF
 @pytest.mark.parametrize(
     ("place", "level", "task"), [("first", 0, "must sell"), ("middle", 1, "must buy our"), ("last", 2, "ordered")]
 )
-def test_the_agent_stands_where_it_is_put(place: Any, level: int, task: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_agent_plays_in_the_seat_asked_for(
+    place: Any, level: int, task: str, caplog: pytest.LogCaptureFixture
+) -> None:
     text = story_of(caplog, levels=3, agent_level=place, l3="l1", l2="heuristic", l4="heuristic")
     assert f"LitaAgentHRL, on level {level} of 0..2" in text
     assert task in text.splitlines()[0]
 
 
-def test_verbose_tells_every_offer(caplog: pytest.LogCaptureFixture) -> None:
+def test_verbose_prints_every_offer(caplog: pytest.LogCaptureFixture) -> None:
     options = PlayOptions(**SMALL, l2="heuristic", l3="l1", l4="heuristic")
     offers = [x for day in played(*build(options)) for thread in day.threads.values() for x in thread.said]
     text = story_of(caplog, verbose=True, l2="heuristic", l3="l1", l4="heuristic")

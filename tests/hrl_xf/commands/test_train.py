@@ -104,7 +104,7 @@ def options(tmp_path: Path, cache: Path) -> dict[str, object]:
     }  # fmt: skip
 
 
-def test_l3_and_l4_wait_for_a_trained_L2(options: dict[str, object], tmp_path: Path) -> None:
+def test_l3_and_l4_need_a_trained_L2(options: dict[str, object], tmp_path: Path) -> None:
     for phases in ("l3", "l4"):
         with pytest.raises(ValueError, match=r"L3 and L4 see the goals of a trained L2"):
             run(train_options(**options, phases=phases))
@@ -145,7 +145,7 @@ def test_options_that_make_no_sense(changes: dict[str, object], reason: str) -> 
         train_options(**changes)
 
 
-def test_metrics_of_one_phase_are_forgotten_alone(tmp_path: Path) -> None:
+def test_metrics_of_one_phase_are_removed_alone(tmp_path: Path) -> None:
     lines = [{"step": 1, "name": f"{phase}/train_loss", "value": 1.0} for phase in ("l2_bc", "l3_bc", "l3_awr")]
     path = tmp_path / "metrics.jsonl"
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
@@ -172,7 +172,7 @@ def test_training_continues_on_other_data_from_given_weights(options: dict[str, 
         run(replace(new, config=replace(slow, init_from=None)))
 
 
-def test_given_weights_must_be_there_and_of_the_same_kind(options: dict[str, object], tmp_path: Path) -> None:
+def test_given_weights_must_exist_and_be_of_the_same_kind(options: dict[str, object], tmp_path: Path) -> None:
     given = tmp_path / "given"
     save_layer(HorizonManagerPPO(in_days=True), given / "l2_bc")
     with pytest.raises(ValueError, match="in_days=True there, False here"):

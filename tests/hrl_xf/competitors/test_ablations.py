@@ -69,7 +69,7 @@ def test_the_command_judges_the_steps_and_invites_nobody_else_unasked() -> None:
     assert len(contest_of(CompeteOptions()).competitors) == 6, "LitaAgentHRL and five champions"
 
 
-def test_what_is_no_scheme_f_is_refused(tmp_path: Path) -> None:
+def test_a_layer_that_is_not_of_scheme_f_is_refused(tmp_path: Path) -> None:
     residual = save_layer(TemporalDecisionTransformer(hidden=16, width=8), tmp_path / "l3_bc")
     with pytest.raises(SpecError, match="mode 'residual'; scheme F needs one of `echelon hrl train --l3-mode direct`"):
         ablations([], residual)

@@ -37,7 +37,7 @@ def code(text: str) -> str:
     return codes_of([parse_agent(f"x={text}")])["x"]
 
 
-def test_a_file_counts_with_what_it_imports_from_where_it_lies(here: Path) -> None:
+def test_the_digest_of_a_file_includes_what_it_imports_from_its_folder(here: Path) -> None:
     assert set(module_files("code_agent")) == {"code_agent", "helper"}
     first = code("code_agent:MyAgent")
     assert code("code_agent:MyAgent") == first
@@ -50,7 +50,7 @@ def test_a_file_counts_with_what_it_imports_from_where_it_lies(here: Path) -> No
     assert code("code_agent:MyAgent") not in (first, second)
 
 
-def test_a_package_counts_with_its_folder(here: Path) -> None:
+def test_the_digest_of_a_package_includes_its_folder(here: Path) -> None:
     files = set(module_files("code_package"))
     assert {"code_package.inner", "code_package.deeper", "code_agent", "helper", "code_package/weights.bin"} <= files
     first = code("code_package:MyAgent")
@@ -99,7 +99,7 @@ def test_a_shield_is_code_too_and_arguments_are_part_of_it() -> None:
     assert len(set(codes)) == 4
 
 
-def test_a_process_that_has_loaded_the_code_of_yesterday_does_not_play_for_that_of_today(here: Path) -> None:
+def test_a_process_that_has_loaded_older_code_refuses_to_play(here: Path) -> None:
     spec = parse_agent("x=code_agent:MyAgent")
     before = codes_of([spec])
     check_loaded([spec], before)

@@ -70,7 +70,7 @@ def test_the_second_acceptance_gets_what_the_first_leaves(six: Shield) -> None:
     assert six.decide({"A": take(4), "B": take(4), "C": offer(3)}) == {"A": take(4), "B": offer(1), "C": offer(1)}
 
 
-def test_an_offer_with_the_partner_is_reserved_until_its_fate_is_known(six: Shield) -> None:
+def test_a_sent_offer_is_reserved_until_it_is_answered(six: Shield) -> None:
     assert six.deliver("A", offer(5)) == offer(5)
     assert six.decide({"A": offer(6), "B": take(4)}) == {"A": offer(6), "B": offer(1)}, "A still has the five"
     six.countered("A")
@@ -84,7 +84,7 @@ def test_an_offer_with_the_partner_is_reserved_until_its_fate_is_known(six: Shie
     assert six.decide({"D": take(3)}) == {"D": take(3)}
 
 
-def test_what_was_decided_and_never_left_reserves_nothing(six: Shield) -> None:
+def test_a_decision_that_was_never_sent_reserves_nothing(six: Shield) -> None:
     assert six.decide({"A": offer(6)}) == {"A": offer(6)}
     assert six.decide({"A": NOTHING, "B": take(6)}) == {"A": NOTHING, "B": take(6)}
 

@@ -118,7 +118,7 @@ def test_other_weights_are_another_identity(tmp_path: Path) -> None:
     assert bundled == {"LitaAgentHRL": {"l2", "l3", "l4"}, "LitaAgentHRL:l3=l1": {"l2", "l4"}}
 
 
-def test_a_class_that_is_not_there_is_refused() -> None:
+def test_a_missing_class_is_refused() -> None:
     with pytest.raises(SpecError, match="has no class Nobody"):
         parse_agent("scml.std.agents:Nobody").load()
     with pytest.raises(SpecError, match="no_such_module"):

@@ -70,7 +70,7 @@ def test_answers_and_offers_are_the_decisions_own(case: tuple[AgentLog, Tourname
     assert len(m.op) == len(own_decisions(log))
 
 
-def test_history_is_what_both_sides_had_said(case: tuple[AgentLog, TournamentData]) -> None:
+def test_history_holds_the_offers_of_both_sides(case: tuple[AgentLog, TournamentData]) -> None:
     """Offers in the thread before the decision, each once, by a loop over the entries."""
     log, data = case
     m, rows = decisions_of(data), data.rows("decision")
@@ -135,10 +135,10 @@ def test_l1s_view_of_each_decision_is_l1s_own(case: tuple[AgentLog, TournamentDa
         assert bool(legal.legal[0]) == bool(m.legal_baseline[i].any())
         checked = d.counter_offer if d.answer == "REJECT" else d.offer if d.answer == "ACCEPT" else None
         if checked is None:
-            assert m.fits[i] == 0
+            assert m.l1_rules[i] == 0
             continue
         q, t, p = checked
-        bits = m.fits[i]
+        bits = m.l1_rules[i]
         bounds = zip(checked, (d.issues.quantity, d.issues.time, d.issues.price), strict=True)
         assert bool(bits & ON_GRID) == all(low <= x <= high for x, (low, high) in bounds)
         assert bool(bits & SAFE_DAY) == bool(0 <= t - day <= 40 and out.open[0, t - day])
@@ -150,7 +150,7 @@ def test_l1s_view_of_each_decision_is_l1s_own(case: tuple[AgentLog, TournamentDa
         assert bool(bits & IN_RANGE) == (d.answer == "ACCEPT" or not far)
 
 
-def test_deals_stand_with_their_threads(case: tuple[AgentLog, TournamentData]) -> None:
+def test_deals_are_stored_with_their_threads(case: tuple[AgentLog, TournamentData]) -> None:
     log, data = case
     rows = data.rows("thread")
     deals = data.tables.store.take("thread.deal", rows)

@@ -253,7 +253,7 @@ def test_strict_stops_at_a_bad_log(tmp_path: Path) -> None:
 
 
 def test_a_log_that_could_not_be_read_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A broken disk or network is no property of the log."""
+    """A broken disk or network says nothing about the log."""
     folder = filled(tmp_path, 2)
 
     def fails(data_dir: Path, path: str) -> tuple[AgentLog, str]:

@@ -194,7 +194,7 @@ def entry_numbers(log: AgentLog) -> Any:
     return np.array([i for of_thread in threads.values() for i in of_thread])
 
 
-def test_the_targets_own_offer_never_stands_in_its_history(tmp_path: Path) -> None:
+def test_the_targets_own_offer_is_never_in_its_history(tmp_path: Path) -> None:
     """Another offer in place of the one sent changes the label, and later histories, but no input of its decision."""
     log = log_of(PENGUIN_MIDDLE)
     marked = log_of(PENGUIN_MIDDLE)
@@ -213,7 +213,7 @@ def test_the_targets_own_offer_never_stands_in_its_history(tmp_path: Path) -> No
     a, b = (inputs_and_labels(ds, np.arange(len(ds))) for ds in (one, other))
     changed = np.isin(entry_numbers(log), places)
     assert (a["offer"][changed, 0] != b["offer"][changed, 0]).all()
-    for name in set(a) - {"offer", "fits"}:
+    for name in set(a) - {"offer", "l1_rules"}:
         assert same_bits(a[name][changed], b[name][changed]), name
 
 

@@ -42,7 +42,7 @@ def test_sets_are_the_calls_that_answered_two_threads_or_more(l4: L4Dataset) -> 
     assert sorted(l4.batch(np.arange(len(l4))).mask.sum(axis=1).tolist()) == sorted(sizes)
 
 
-def test_a_set_is_the_same_whatever_stands_beside_it(l4: L4Dataset) -> None:
+def test_a_set_does_not_depend_on_the_other_sets(l4: L4Dataset) -> None:
     batch = l4.batch(np.arange(30))
     for i in (0, 7, 29):
         row = l4[i]

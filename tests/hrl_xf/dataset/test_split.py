@@ -48,8 +48,8 @@ def test_other_ratios_or_another_seed_are_an_error_or_asked_for(
     split_of(tmp_path, CONFIGS)
     with pytest.raises(ValueError, match=named):
         split_of(tmp_path, CONFIGS, **change)  # type: ignore[arg-type]
-    anew = split_of(tmp_path, CONFIGS, regenerate=True, **change)  # type: ignore[arg-type]
-    assert split_of(tmp_path, CONFIGS, **change) == anew  # type: ignore[arg-type]
+    again = split_of(tmp_path, CONFIGS, regenerate=True, **change)  # type: ignore[arg-type]
+    assert split_of(tmp_path, CONFIGS, **change) == again  # type: ignore[arg-type]
 
 
 def test_few_configurations_fill_every_split_as_soon_as_they_can(

@@ -43,7 +43,7 @@ def test_residuals_grow_with_attention() -> None:
     made = modulated(chosen, call.situation, LAYER, call.l1, alpha, 1.0)
     assert made.offer[:, 0].tolist() == [q + 4, q + 2, q + 1, q + 1]  # 2 · (2, 1, .6, .4) to the nearest piece
     assert made.offer[:, 2].tolist() == [p - 2, p - 1, p - 1, p]
-    assert made.offer[:, 1].tolist() == [ahead + 1] * 4, "the day is no residual that is scaled"
+    assert made.offer[:, 1].tolist() == [ahead + 1] * 4, "the day is not scaled"
     half = modulated(chosen, call.situation, LAYER, call.l1, alpha, 0.5)
     assert half.offer[0, 0] == q + 3  # 1 + .5 · (2 − 1) = 1.5
     assert modulated(chosen, call.situation, LAYER, call.l1, alpha, 0.0) is chosen
@@ -81,7 +81,7 @@ def test_the_rules_answer_where_l3_is_not_sure() -> None:
 @pytest.mark.parametrize(
     ("mode", "options"), [("residual", {"residual_modulation": 1.0}), ("direct", {"min_confidence": 0.6})]
 )
-def test_in_play_they_matter_and_nothing_leaves_the_limits(mode: str, options: dict[str, float]) -> None:
+def test_in_play_they_change_answers_within_the_limits(mode: str, options: dict[str, float]) -> None:
     torch.manual_seed(5)
     l3 = TemporalDecisionTransformer(mode=mode)  # type: ignore[arg-type]
     with torch.no_grad():
@@ -114,7 +114,7 @@ def test_in_play_they_matter_and_nothing_leaves_the_limits(mode: str, options: d
         ("residual", {"residual_modulation": 1.5}, r"within 0\.\.1"),
     ],
 )
-def test_what_makes_no_sense_is_refused(mode: str, options: dict[str, Any], reason: str) -> None:
+def test_contradictory_options_are_refused(mode: str, options: dict[str, Any], reason: str) -> None:
     l3 = TemporalDecisionTransformer(mode=mode)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=reason):
         LitaAgentHRL(l2="heuristic", l3=l3, l4="heuristic", **options)

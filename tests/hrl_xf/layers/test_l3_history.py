@@ -65,7 +65,7 @@ def test_extending_a_cached_history_equals_the_full_pass() -> None:
     assert_equal_but_for_rounding(cache.states(np.array([6])), full[3:4, 1])
 
 
-def test_many_offers_told_at_once_are_the_same_as_one_by_one() -> None:
+def test_several_offers_at_once_equal_one_by_one() -> None:
     rng = np.random.default_rng(3)
     layer = wild(TemporalDecisionTransformer(width=16, heads=2, max_tokens=12), 1, 0.5)
     told = tokens(rng, 4, 12).numpy()

@@ -122,7 +122,7 @@ def test_a_seed_draws_what_the_policy_draws(name: str, mode: Mode, view: View) -
     ours: Any = TorchDraws(5)
     theirs = torch.Generator().manual_seed(5)
     seen = []
-    for _ in range(3):  # the draws go on alike
+    for _ in range(3):  # later draws are the same
         actions = layer.act(states(layer, len(s)), s, greedy=False, generator=ours)
         with torch.inference_mode():
             wanted = policy.sample(theirs)
@@ -134,7 +134,7 @@ def test_a_seed_draws_what_the_policy_draws(name: str, mode: Mode, view: View) -
     assert not np.array_equal(seen[0], seen[1])
 
 
-def test_draws_where_nobody_makes_an_offer_go_on_alike() -> None:
+def test_draws_stay_in_step_where_no_thread_makes_an_offer() -> None:
     layer, s = layer_of("wild"), DECISIONS
     closed = replace(s, open=np.zeros_like(s.open))
     ours: Any = TorchDraws(5)

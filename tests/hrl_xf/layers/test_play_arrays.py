@@ -34,7 +34,7 @@ def test_they_are_torchs_own_functions() -> None:
         assert not ours.unused
 
 
-def test_what_is_forbidden_stays_so_and_what_is_no_number_shows() -> None:
+def test_minus_infinity_stays_and_nan_is_not_hidden() -> None:
     x = np.array([[1.0, -np.inf, 2.0], [np.nan, 0.0, 1.0]], np.float32)
     found = log_softmax(x)
     assert found[0, 1] == -np.inf

@@ -63,7 +63,7 @@ def test_what_a_deal_changed_by_hand() -> None:
     assert full.differences(np.array([True]), np.array([1]))[0] == pytest.approx(-3 * 5)  # beyond the lines: penalties
 
 
-def test_a_purchase_for_stock_costs_its_day_what_it_costs() -> None:
+def test_a_purchase_for_stock_costs_its_day_price_and_storage() -> None:
     assert books([(0, 0), (4, 10)], []).differences(np.array([False]), np.array([1]))[0] == pytest.approx(-40 - 4)
 
 

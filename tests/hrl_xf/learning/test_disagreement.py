@@ -22,7 +22,7 @@ from echelon.hrl_xf.networks.l2_manager import HorizonManagerPPO
 from echelon.hrl_xf.networks.l3_executor import TemporalDecisionTransformer, load_l3
 from echelon.hrl_xf.networks.l4_coordinator import GlobalCoordinator, load_l4
 from echelon.hrl_xf.options.train import EvaluateOptions
-from echelon.hrl_xf.play.day import Decided
+from echelon.hrl_xf.play.day import AnsweredCall
 from echelon.hrl_xf.state.day_state import ACCEPT, END, REJECT
 from echelon.hrl_xf.state.reservation import NOTHING, Wish
 from echelon.hrl_xf.state.schema import encode_log
@@ -37,7 +37,7 @@ class Wishful(Watched, LitaAgentHRL):
         super().__init__(*args, **kwargs)
         self.wished: dict[tuple[int, int, str], Wish] = {}
 
-    def note(self, day: int, call: int, decided: Decided) -> None:
+    def note(self, day: int, call: int, decided: AnsweredCall) -> None:
         for partner, wish in zip(decided.partners, decided.wishes, strict=True):
             self.wished[day, call, partner] = wish
 
@@ -111,8 +111,8 @@ def test_the_command_writes_and_shows_every_table(
 
 
 def compared(*rows: tuple[Any, ...]) -> Compared:
-    """Rows of (day, call, seller, fits, expert's op and offer, clone's wish op and offer, answer op and offer)."""
-    names = ("day", "call", "seller", "fits", "op", "offer", "wish_op", "wish", "answer_op", "answer")
+    """Rows of (day, call, seller, l1_rules, expert's op and offer, clone's wish op and offer, answer op and offer)."""
+    names = ("day", "call", "seller", "l1_rules", "op", "offer", "wish_op", "wish", "answer_op", "answer")
     columns = {name: np.array(column) for name, column in zip(names, zip(*rows, strict=True), strict=True)}
     zeros: Ints = np.zeros(len(rows), np.int64)
     return Compared(log=zeros, place=zeros, **columns)

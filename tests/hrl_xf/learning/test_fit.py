@@ -1,4 +1,4 @@
-"""A fit that is stopped and goes on equals one that was not, bit for bit; what does not belong together is refused."""
+"""A fit that is stopped and resumed equals one that was not, bit for bit; a checkpoint of another fit is refused."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def test_a_smaller_rate_really_takes_smaller_steps(tmp_path: Path) -> None:
     assert moved[1e-5] < moved[1e-2] / 100
 
 
-def test_a_finished_run_has_nothing_to_do_and_more_epochs_go_on(tmp_path: Path) -> None:
+def test_a_finished_run_has_nothing_to_do_and_continues_with_more_epochs(tmp_path: Path) -> None:
     whole = task()
     list(fit(whole, replace(SETTINGS, epochs=6), tmp_path / "whole"))
     first = task()
@@ -157,7 +157,7 @@ def test_a_finished_run_has_nothing_to_do_and_more_epochs_go_on(tmp_path: Path) 
     assert same(weights(more), weights(whole))
 
 
-def test_early_stopping_waits_as_long_as_told(tmp_path: Path) -> None:
+def test_early_stopping_waits_for_the_given_epochs(tmp_path: Path) -> None:
     stuck = task(val=Points(20, 1))
     reports = list(fit(stuck, replace(SETTINGS, epochs=50, lr=1e-30, early_stop=3), tmp_path))
     best_epoch = max(r.epoch for r in reports if r.is_best)
@@ -193,7 +193,7 @@ def test_a_damaged_checkpoint_is_refused(tmp_path: Path) -> None:
         list(fit(task(), SETTINGS, tmp_path, resume=True))
 
 
-def test_without_resume_it_begins_anew(tmp_path: Path) -> None:
+def test_without_resume_it_starts_again(tmp_path: Path) -> None:
     list(fit(task(), SETTINGS, tmp_path))
     reports = list(fit(task(), replace(SETTINGS, epochs=2), tmp_path))
     assert [r.epoch for r in reports] == [1, 2]
@@ -211,7 +211,7 @@ def test_paths_as_the_guides_write_them(tmp_path: Path) -> None:
     assert report.epoch == 2
 
 
-def test_going_back_to_an_earlier_checkpoint_forgets_what_came_after_it(tmp_path: Path) -> None:
+def test_resuming_from_an_earlier_checkpoint_ignores_later_ones(tmp_path: Path) -> None:
     list(fit(task(), replace(SETTINGS, epochs=10), tmp_path))
     worse = task()
     start = tmp_path / "l2_bc" / "l2_bc_epoch1"
@@ -221,7 +221,7 @@ def test_going_back_to_an_earlier_checkpoint_forgets_what_came_after_it(tmp_path
     assert loss == pytest.approx(min(r.val["loss"] for r in reports), rel=1e-4)
 
 
-def test_nothing_to_train_on_and_losses_that_are_no_numbers_are_errors(tmp_path: Path) -> None:
+def test_an_empty_split_and_a_nan_loss_are_errors(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="training split is empty"):
         list(fit(task(train=Points(0)), SETTINGS, tmp_path))
     broken = task()
@@ -249,7 +249,7 @@ def flat(layer: Layer) -> Tensor:
     return torch.cat([p.detach().reshape(-1) for p in layer.parameters()])
 
 
-def test_the_weights_that_count_are_a_running_mean_and_training_does_not_feel_it(tmp_path: Path) -> None:
+def test_saved_weights_are_a_running_mean_that_does_not_affect_training(tmp_path: Path) -> None:
     path: list[Tensor] = []
 
     def watched(layer: Layer, batch: tuple[Tensor, Tensor]) -> tuple[Tensor, Sums]:

@@ -107,7 +107,7 @@ class Memories:
 
 
 @pytest.mark.parametrize(("view", "place"), [("all", 0), ("all", 3), ("context", 0), ("last_token", 0)])
-def test_what_only_an_earlier_offer_tells_is_learnt_and_the_controls_cannot(
+def test_information_in_an_earlier_offer_is_learnt_and_not_by_the_controls(
     view: View, place: int, tmp_path: Path
 ) -> None:
     torch.manual_seed(0)

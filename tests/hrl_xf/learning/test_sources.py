@@ -1,4 +1,4 @@
-"""Sources: the same numbers for the same rows, in any order, held or made anew."""
+"""Sources: the same numbers for the same rows, in any order, held in memory or loaded again."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_the_sources_give_what_the_data_say(data: TournamentData, monkeypatch: p
     assert np.array_equal(held.column("op"), batch.decisions.op)
 
 
-def test_threads_keep_their_histories_whatever_order_the_logs_stand_in(data: TournamentData) -> None:
+def test_threads_keep_their_histories_in_any_order_of_logs(data: TournamentData) -> None:
     """A cache that grew agent by agent holds logs in another order than the data set names them."""
     micro = micro_of(data)
     later = np.argsort(-micro.thread, kind="stable")  # the last thread first, its decisions in order
@@ -53,7 +53,7 @@ def test_threads_keep_their_histories_whatever_order_the_logs_stand_in(data: Tou
             assert np.array_equal(b.tokens[b.rows.thread[i], :history], alone.threads.tokens[0, :history])
 
 
-def test_days_held_in_memory_are_those_made_anew(data: TournamentData, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_days_held_in_memory_equal_those_loaded_again(data: TournamentData, monkeypatch: pytest.MonkeyPatch) -> None:
     macro = macro_of(data)
     held = L2Source(macro)
     monkeypatch.setattr("echelon.hrl_xf.learning.sources.IN_MEMORY", 0)
@@ -75,7 +75,7 @@ def test_an_epoch_has_every_row_once(n: int, size: int, seed: int) -> None:
     assert sorted(np.concatenate(batches)) == list(range(n))
 
 
-def test_an_epoch_of_days_is_in_random_order_and_a_batch_outlives_the_next(data: TournamentData) -> None:
+def test_an_epoch_of_days_is_in_random_order_and_batches_share_no_memory(data: TournamentData) -> None:
     macro = macro_of(data)
     source = L2Source(macro)
     first, second = (source.epoch(16, np.random.default_rng(seed)) for seed in (0, 1))

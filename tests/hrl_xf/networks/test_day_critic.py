@@ -56,7 +56,7 @@ def test_inputs_by_hand() -> None:
     assert found.shape == (GAME,)
 
 
-def test_new_it_says_the_mean_and_its_file_holds_its_scale(everyone: TournamentData, tmp_path: Path) -> None:
+def test_a_new_critic_predicts_the_mean_and_its_file_holds_its_scale(everyone: TournamentData, tmp_path: Path) -> None:
     critic = DayCritic()
     critic.scale_to(0.25, 2.0)
     assert critic.is_new
@@ -145,7 +145,7 @@ def test_awr_trains_the_critic_first_and_only_once(run: Path, cache: Path) -> No
         train_command.run(options(run, cache, awr_lambda=0.5))
 
 
-def test_it_is_judged_beside_predictors_that_know_less(run: Path, cache: Path) -> None:
+def test_it_is_compared_with_predictors_that_see_less(run: Path, cache: Path) -> None:
     assert evaluate.run(
         EvaluateOptions(data_dir=LOGS, cache_dir=cache, output_dir=run, layer="critic", split="test", num_workers=1)
     ) == 0  # fmt: skip

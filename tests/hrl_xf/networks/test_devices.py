@@ -74,7 +74,7 @@ def test_it_learns_the_same_on_another_device(runs: dict[str, Path], phase: str)
     close(runs["other"] / f"{phase}.safetensors", runs["cpu"] / f"{phase}.safetensors", 0.01)
 
 
-def test_what_was_begun_on_one_device_goes_on_with_another(runs: dict[str, Path]) -> None:
+def test_a_training_started_on_one_device_resumes_on_another(runs: dict[str, Path]) -> None:
     last = "checkpoints/l2_bc/l2_bc_epoch2/optimiser.safetensors"
     close(runs["both"] / last, runs["cpu"] / last, 0.01)
 
@@ -137,7 +137,7 @@ def test_the_other_device_refuses_what_a_gpu_refuses() -> None:
         ({"device": "meta"}, "--device 'meta' is not a device"),
     ],
 )
-def test_a_device_that_is_not_there_is_refused_before_anything_is_written(
+def test_an_unavailable_device_is_refused_before_anything_is_written(
     changes: dict[str, str], reason: str, tmp_path: Path
 ) -> None:
     options = train_options(output_dir=tmp_path / "run", **changes)

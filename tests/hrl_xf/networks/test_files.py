@@ -79,7 +79,7 @@ def test_headers_of_other_versions_and_shapes_are_refused(tmp_path: Path, key: s
         load_l2(path)
 
 
-def test_a_device_that_is_not_there_is_refused(tmp_path: Path) -> None:
+def test_an_unavailable_device_is_refused(tmp_path: Path) -> None:
     path = save_layer(HorizonManagerPPO(channels=(4, 4), hidden=8), tmp_path / "l2_bc")
     with pytest.raises(ValueError, match=r"device 'cuda:7' is not a device .* use cpu"):
         load_l2(path, "cuda:7")

@@ -103,7 +103,7 @@ def test_the_heuristic_keeps_a_days_material_in_stock() -> None:
     np.testing.assert_allclose(goal[:2, 0, 1, 1], 31.5)
 
 
-def test_a_goal_does_not_feel_the_days_beside_it() -> None:
+def test_a_goal_does_not_depend_on_the_other_days_of_the_batch() -> None:
     days = [a_day(current_step=t, needed_supplies=t) for t in range(12)]
     layer = HorizonManagerPPO()
     together = layer.goals_of_days(day_batch(days))
@@ -175,7 +175,7 @@ def test_pieces_in_days_of_work_are_the_same_in_short_and_long_games() -> None:
         torch.testing.assert_close(short, long)
 
 
-def test_the_inputs_a_layer_was_made_for_stand_in_its_file(tmp_path: Path) -> None:
+def test_the_inputs_a_layer_was_made_for_are_in_its_file(tmp_path: Path) -> None:
     layer = HorizonManagerPPO(in_days=True)
     again = load_l2(save_layer(layer, tmp_path / "l2"))
     day = day_batch([a_day(inventory_input=7)])

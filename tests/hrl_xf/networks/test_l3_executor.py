@@ -146,7 +146,7 @@ def test_the_log_probability_is_that_of_the_action_played(middle: Played) -> Non
     np.testing.assert_allclose(counts[often] / 4000, expected[often], atol=4 * np.sqrt(0.25 / 4000))
 
 
-def test_an_answer_does_not_feel_the_threads_beside_it(middle: Played) -> None:
+def test_an_answer_does_not_depend_on_the_other_threads(middle: Played) -> None:
     s, layer = middle.situation, wild(TemporalDecisionTransformer(), 3)
     state = states(layer, len(s))
     together = layer.act(state, s)
@@ -156,7 +156,7 @@ def test_an_answer_does_not_feel_the_threads_beside_it(middle: Played) -> None:
     assert np.array_equal(permuted.offer, together.offer[order])
 
 
-def test_the_context_says_what_it_should(middle: Played) -> None:
+def test_the_context_has_the_expected_values(middle: Played) -> None:
     s = middle.situation
     context = context_of(s)
     assert context.shape == (len(s), CONTEXT)
@@ -202,7 +202,7 @@ def quantities(layer: TemporalDecisionTransformer, state: torch.Tensor, s: Situa
     return found
 
 
-def test_a_quantity_is_placed_by_what_it_is_of_the_threads_share() -> None:
+def test_a_quantity_is_scored_by_its_ratio_to_the_threads_share() -> None:
     places = torch.arange(9.0)[None].expand(4, -1)  # the logit of a place is its number
     q = torch.tensor([[10, 5], [5, 10], [3, 40], [1, 1]])
     most, alpha = torch.tensor([[10], [10], [12], [0]]), torch.tensor([0.5, 0.25, 0.25, 0.1])

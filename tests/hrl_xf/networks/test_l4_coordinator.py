@@ -54,7 +54,7 @@ def test_one_set_in_play_has_the_alpha_of_the_network(K: int, seed: int) -> None
     assert_equal_but_for_rounding(found, wanted, 5 * np.abs(x["thread_feat"]).max())
 
 
-def test_weights_that_are_no_numbers_give_alpha_that_is_none() -> None:
+def test_nan_weights_give_nan_alpha() -> None:
     made = layer()
     with torch.no_grad():
         made.thread.bias.fill_(torch.nan)
@@ -75,7 +75,7 @@ def test_permuted_threads_have_permuted_alpha(K: int, seed: int) -> None:
 
 @examples(20)
 @given(st.integers(1, 6), st.integers(1, 5), st.integers(0, 2**31))
-def test_padding_changes_nothing_whatever_stands_in_it(K: int, more: int, seed: int) -> None:
+def test_the_content_of_padding_has_no_effect(K: int, more: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
     x, junk = a_set(rng, K), a_set(rng, more)
     junk["thread_feat"][:] = np.nan

@@ -28,7 +28,7 @@ def parsed(*arguments: str) -> TrainOptions:
     return tyro.cli(TrainOptions, args=arguments, config=(tyro.conf.OmitArgPrefixes,))
 
 
-def test_each_is_accepted_and_says_why_it_has_no_effect() -> None:
+def test_each_is_accepted_and_its_line_gives_the_reason_for_no_effect() -> None:
     options = parsed("--data-dir", "x", *GIVEN)
     lines = options.history.lines()
     assert [line.split()[0] for line in lines] == [f"--{name.replace('_', '-')}" for name in WHY]
@@ -40,15 +40,15 @@ def test_each_is_accepted_and_says_why_it_has_no_effect() -> None:
     ]
 
 
-def test_a_run_says_so_and_goes_on_without_them(cache: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_run_logs_that_they_have_no_effect(cache: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     shared = ["--data-dir", str(LOGS), "--cache-dir", str(cache), "--output-dir", str(tmp_path), "--stats-only"]
     assert run(parsed(*shared, "--num-workers", "1", "--dataloader-workers", "4")) == 0
     assert "--dataloader-workers has no effect here" in caplog.text
-    assert run(parsed(*shared, "--num-workers", "1")) == 0, "they are no part of what a run is"
+    assert run(parsed(*shared, "--num-workers", "1")) == 0, "they are not part of what a run is"
 
 
-def test_the_environment_says_how_worlds_are_played(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_environment_variable_sets_how_worlds_are_played(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SCML_PARALLELISM", "loky:0.5")
     assert CollectOptions().parallelism == CompeteOptions().parallelism == "loky:0.5"
     assert CollectOptions(parallelism="serial").parallelism == "serial", "an option stands above it"

@@ -18,7 +18,7 @@ from echelon.hrl_xf.layers.l3_situation import Situation
 from echelon.hrl_xf.layers.protocols import L3Actions
 from echelon.hrl_xf.lean.mechanism import LeanMechanism
 from echelon.hrl_xf.lean.world import LeanStdWorld
-from echelon.hrl_xf.play.day import Decided
+from echelon.hrl_xf.play.day import AnsweredCall
 from echelon.hrl_xf.recording.tracker import attach
 from echelon.hrl_xf.state.day_state import ACCEPT, END, REJECT, DayState, Offer, Role
 from echelon.hrl_xf.state.schema import AgentLog, DailyStatusEntry
@@ -48,7 +48,7 @@ def play(
     cls: type[Any] = LeanStdWorld,
     **settings: Any,
 ) -> Any:
-    """A world that has been played by these agents, one a factory, repeated as needed; ours are tracked."""
+    """A world that has been played by these agents, one per factory, repeated as needed; ours are tracked."""
     types = [agent_class(a) if isinstance(a, str) else a for a in agents]
     world = stock_world(types, seed=seed, n_steps=n_steps, levels=levels, per_level=per_level, cls=cls, **settings)
     adapters = enumerate(world.non_system_agents)
@@ -79,13 +79,13 @@ class Watched(LitaAgentHRL):
         self._tell(before)
         return answers
 
-    def _tell(self, before: Decided | None) -> None:
+    def _tell(self, before: AnsweredCall | None) -> None:
         decided = self._today().last_call
         if decided is not None and decided is not before:
             self.note(self.awi.current_step, self.count, decided)
         self.count += 1
 
-    def note(self, day: int, call: int, decided: Decided) -> None:
+    def note(self, day: int, call: int, decided: AnsweredCall) -> None:
         """For those who want to look."""
 
 

@@ -73,7 +73,7 @@ def run(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_paths_stand_above_choices(run: Path) -> None:
+def test_paths_have_priority_over_choices(run: Path) -> None:
     layers = LitaAgentHRL(
         l2="heuristic", l2_model_path=str(run / "l2_bc"), l3_model_path=str(run / "l3_bc.safetensors"), l4="heuristic"
     ).layers
@@ -84,7 +84,7 @@ def test_paths_stand_above_choices(run: Path) -> None:
     assert isinstance(layers.l4, HeuristicCoordinator)
 
 
-def test_a_folder_stands_for_its_file_and_awr_goes_before_bc(run: Path) -> None:
+def test_a_folder_means_its_file_and_awr_is_preferred_to_bc(run: Path) -> None:
     layers = choose_layers(run, run, run)
     assert isinstance(layers.l3, PlayExecutor)
     assert layers.l3.width == 16
@@ -106,7 +106,7 @@ def test_a_file_is_read_once_and_again_when_it_changes(run: Path) -> None:
     assert changed.width == 24
 
 
-def test_what_is_not_there_is_named_with_the_cure(tmp_path: Path, run: Path) -> None:
+def test_a_missing_file_is_named_with_the_cure(tmp_path: Path, run: Path) -> None:
     empty = tmp_path / "empty"
     empty.mkdir()
     with pytest.raises(

@@ -125,7 +125,7 @@ def test_offers_of_one_call_share_what_is_safe_and_later_calls_the_rest() -> Non
     assert [rest[name] for name in ("w", "z")] == [Wish(REJECT, (1, 10, 32)), NOTHING]
 
 
-def test_what_failed_is_free_again_and_what_is_signed_is_not() -> None:
+def test_a_failed_offer_is_released_and_a_signed_one_is_not() -> None:
     few = last_day(2)
     play = day_of(few, {"x": "seller", "y": "seller", "z": "seller"})
     for name in ("x", "y"):
@@ -139,7 +139,7 @@ def test_what_failed_is_free_again_and_what_is_signed_is_not() -> None:
 
 
 def test_a_thread_that_has_ended_is_not_answered_and_holds_nothing() -> None:
-    """scml goes on listing it among the negotiators."""
+    """scml still lists it among the negotiators."""
     play = day_of(last_day(2), {"x": "seller", "y": "seller"})
     play.answer([ask("x"), ask("y")])
     play.failed("x")
@@ -210,7 +210,7 @@ def test_a_game_without_horizon_trades_for_today_only() -> None:
 # -- history --
 
 
-def test_the_history_is_what_was_really_said() -> None:
+def test_the_history_holds_the_offers_that_were_exchanged() -> None:
     """Partner, agent, the same offer of the partner twice in a row (one token), agent, partner."""
     play = day_of(TRADER, {"x": "seller"}, LEARNT)
     told: list[tuple[int, int, int, int]] = []
@@ -248,7 +248,7 @@ def test_the_other_threads_in_sight() -> None:
 @examples(20)
 @given(st.data())
 def test_the_view_of_l1_is_that_of_the_deals_so_far(data: st.DataObject) -> None:
-    """It is kept from call to call, and made anew with each deal."""
+    """It is kept from call to call, and computed again after each deal."""
     state = data.draw(days(healthy=True))
     roles: dict[str, Role] = {name: data.draw(st.sampled_from(["buyer", "seller"])) for name in NAMES}
     play, signed, left = day_of(state, roles), list[tuple[Role, Offer]](), dict(roles)

@@ -45,7 +45,7 @@ def both(folder: Path, seat: SeatRecord) -> tuple[AgentLog, AgentDiary]:
     return log, read_diary(folder / seat.diary_file)
 
 
-def test_files_stand_where_the_record_says(folder: Path, played: ArenaResult) -> None:
+def test_files_are_where_the_record_says(folder: Path, played: ArenaResult) -> None:
     for seat in played.seats:
         log, diary = both(folder, seat)
         assert seat.log_file == f"tracker_logs/00000_all/agent_{seat.agent_id}_world_arena-00000.json.gz"
@@ -154,7 +154,7 @@ def test_who_only_looks_on_cannot_spoil_an_answer(caplog: pytest.LogCaptureFixtu
     assert all(agent.fallbacks == agent.errors == 0 for agent in ours(watched))
 
 
-def test_a_file_that_is_no_diary_is_named(tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_diary_is_refused_by_name(tmp_path: Path) -> None:
     file = tmp_path / "diary_x.json.gz"
     for content in (b"no gzip", gzip.compress(b'{"calls": 3}'), gzip.compress(b"{}")[:-4]):
         file.write_bytes(content)

@@ -79,14 +79,14 @@ def test_a_day_by_hand() -> None:
     assert (total.shortfall, total.storage) == (7.5, 1.25)
 
 
-def test_a_side_that_is_not_negotiated_may_nothing() -> None:
+def test_nothing_may_be_sold_where_the_side_is_not_negotiated() -> None:
     day = DailyStatusEntry(day=10, data=a_day(inventory_output=6, sell_issues=None))
     (story,) = DayBuilder(HeuristicManager()).add_all([day, DayClosedEntry(day=10, data=DUSK)])
     assert story.may_sell == 0
     assert story.may_buy > 0
 
 
-def test_a_day_is_told_when_it_is_over_and_not_before() -> None:
+def test_a_day_is_reported_when_it_has_ended() -> None:
     chronicle = DayBuilder(HeuristicManager())
     assert chronicle.add_all([DailyStatusEntry(day=10, data=a_day())]) == []
     (told,) = chronicle.add_all([DayClosedEntry(day=10, data=DUSK)])

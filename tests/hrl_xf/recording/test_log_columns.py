@@ -88,7 +88,7 @@ def test_a_contradiction_is_named_with_its_entry(spoil: tuple[Spoil, str]) -> No
     assert "entry " in str(caught.value)
 
 
-def test_a_log_without_a_day_is_none() -> None:
+def test_a_log_without_a_day_is_refused() -> None:
     log = log_of(PENGUIN_FIRST)
     log.entries.clear()
     with pytest.raises(LogError, match="no day"):
@@ -120,7 +120,7 @@ def test_every_real_log_is_read_and_counts_as_its_stats_say() -> None:
         assert all(day is not None for day in columns.closed)
 
 
-def test_a_thread_that_was_answered_along_with_others_tells_their_moment() -> None:
+def test_a_silent_thread_may_be_answered_in_another_threads_round() -> None:
     """PenguinAgent was seen to answer a silent thread in another's round 11, and the thread's own round 5 after it."""
     log = log_of(PENGUIN_FIRST)
     change("decision", opens, round=11)(log)

@@ -40,7 +40,7 @@ def test_a_name_or_a_unique_beginning_matches(name: str, agent: str) -> None:
     assert match_agent(name, FIELD) == agent
 
 
-def test_a_whole_name_wins_over_longer_ones() -> None:
+def test_an_exact_name_is_preferred_to_longer_ones() -> None:
     assert match_agent("AS", ["AS", "AS0"]) == "AS"
 
 

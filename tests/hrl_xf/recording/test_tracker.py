@@ -114,7 +114,7 @@ def test_the_ledger_counts_the_deals_before_the_call(played: tuple[Any, dict[str
     assert total > 10
 
 
-def test_dawn_knows_yesterdays_offers_and_none_of_today(
+def test_the_state_at_dawn_has_yesterdays_offers_and_none_of_today(
     played: tuple[Any, dict[str, AgentLog], Counter[str]],
 ) -> None:
     seen_any = False
@@ -196,7 +196,7 @@ def test_silence_is_an_end(make_world: MakeWorld) -> None:
 
 
 @pytest.mark.parametrize(("owner", "part"), [(DawnReader, "look"), (log_writer, "_contract_event")])
-def test_a_failing_recorder_is_counted_and_the_world_goes_on(
+def test_a_failing_recorder_is_counted_and_the_world_continues(
     make_world: MakeWorld, monkeypatch: pytest.MonkeyPatch, owner: Any, part: str
 ) -> None:
     """Whether it fails in play or when the notes are written out."""
@@ -258,7 +258,7 @@ class WatchesItself(SyncRandomStdAgent):  # type: ignore[misc]
 
 
 @pytest.mark.parametrize("cls", [HoldsItself, WatchesItself])
-def test_an_agent_known_elsewhere_stays_the_same_object(make_world: MakeWorld, cls: type[Any]) -> None:
+def test_an_agent_referred_to_elsewhere_stays_the_same_object(make_world: MakeWorld, cls: type[Any]) -> None:
     world = make_world([cls], n_steps=3)
     attach(world)
     agents = [adapter.adapted_object for adapter in world.non_system_agents]
@@ -290,7 +290,7 @@ class KeepsSlots(Slotted, SyncRandomStdAgent):  # type: ignore[misc]
         self.mine(7)
 
 
-def test_an_agent_loses_nothing_on_its_way_into_the_tracked_class(make_world: MakeWorld) -> None:
+def test_an_agent_keeps_its_attributes_in_the_tracked_class(make_world: MakeWorld) -> None:
     world = make_world([KeepsSlots])
     before = [dict(vars(adapter.adapted_object)) for adapter in world.non_system_agents]
     attach(world)

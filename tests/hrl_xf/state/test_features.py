@@ -54,7 +54,7 @@ def test_temporal_features_by_hand() -> None:
         (0, 0.0, [], 20.0),
     ],
 )
-def test_future_price_mixes_what_is_there(
+def test_future_price_mixes_the_known_prices(
     q_in: int, payables: float, offers: list[tuple[int, int, int, int, int]], future: float
 ) -> None:
     """V = 25, A = 15, S = 20, for the day after tomorrow."""
@@ -86,7 +86,7 @@ def test_supply_presses_more_the_cheaper_it_is() -> None:
     assert giveaway == pytest.approx(weight * 10 * 2.0 / 400, rel=1e-6), "the price ratio is clipped at 2"
 
 
-def test_offers_for_yesterday_say_nothing_about_today() -> None:
+def test_offers_for_past_days_have_no_effect() -> None:
     assert same_bits(temporal(a_day(offers_snapshot=snapshot([(9, 5, 15, 3, 20)], []))), temporal(a_day()))
 
 
@@ -102,7 +102,7 @@ def test_roles_of_threads() -> None:
 
 @examples(60)
 @given(st.lists(days(), min_size=1, max_size=4))
-def test_features_stay_in_their_ranges_and_do_not_feel_their_neighbours(some: list[DayState]) -> None:
+def test_features_stay_in_their_ranges_and_do_not_depend_on_other_days(some: list[DayState]) -> None:
     together = StateBuilder().build(day_batch(some))
     assert ((together.x_static >= STATIC_RANGES[:, 0]) & (together.x_static <= STATIC_RANGES[:, 1])).all()
     assert ((together.X_temporal >= TEMPORAL_RANGES[:, 0]) & (together.X_temporal <= TEMPORAL_RANGES[:, 1])).all()

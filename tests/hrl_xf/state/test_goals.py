@@ -108,7 +108,7 @@ def test_signed_quantities_are_soft_bucketed() -> None:
 def test_a_gap_adds_six_tenths_of_itself() -> None:
     goal = label(a_day(needed_supplies=20, needed_sales=-20), [("buyer", (4, 10, 20))])
     np.testing.assert_allclose(goal[:, 0], 12 * BUCKETS.shares + [4, 0, 0, 0], rtol=1e-6)
-    assert goal[:, 2].tolist() == [0, 0, 0, 0], "a surplus is no gap"
+    assert goal[:, 2].tolist() == [0, 0, 0, 0], "a surplus is not a gap"
 
 
 def test_active_intent_counts_only_where_nothing_was_signed() -> None:
@@ -155,7 +155,7 @@ def test_the_median_is_weighted_and_fair_to_two() -> None:
     assert one[0, 3] == pytest.approx(0.575 * (0.5 * mean + 0.5 * 30) + 0.425 * 30, rel=1e-6)
 
 
-def test_an_offer_on_a_boundary_speaks_in_both_buckets() -> None:
+def test_an_offer_on_a_boundary_counts_in_both_buckets() -> None:
     goal = label(seen=[late("buyer", (5, 12, 24))])
     expected = 0.575 * 24 + 0.425 * 20
     np.testing.assert_allclose(goal[:, 1], [expected, expected, 19, 19], rtol=1e-6)
@@ -226,7 +226,7 @@ def test_a_logs_day_is_what_partners_offered_and_what_the_agent_last_sent() -> N
 
 @examples(50)
 @given(st.data())
-def test_labels_do_not_feel_their_neighbours_nor_the_order_of_offers(data: st.DataObject) -> None:
+def test_labels_do_not_depend_on_other_days_or_the_order_of_offers(data: st.DataObject) -> None:
     records = []
     for day in data.draw(st.lists(days(), min_size=1, max_size=4)):
         seen = [late(*offer) for offer in data.draw(deals(day))]

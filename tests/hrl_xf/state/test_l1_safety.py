@@ -325,7 +325,7 @@ def test_safety_is_closed_under_its_own_deals(data: st.DataObject) -> None:
 
 @examples(40)
 @given(st.data())
-def test_threads_do_not_feel_their_neighbours(data: st.DataObject) -> None:
+def test_a_threads_limits_do_not_depend_on_other_threads(data: st.DataObject) -> None:
     some = data.draw(st.lists(days() | days(healthy=True), min_size=1, max_size=4))
     signed = [data.draw(deals(day)) for day in some]
     sells = np.array([data.draw(st.booleans()) for _ in some])
@@ -348,7 +348,7 @@ def test_limits_computed_once_serve_all_threads() -> None:
     sides = [DELIVERIES.sell_issues, DELIVERIES.buy_issues, Issues((1, 5), (10, 20), (30, 40))]
     bounds = issue_bounds(sides, [DELIVERIES.current_step] * 3)
     shared = LAYER.compute(batch.take(rows), None, sells, bounds, LAYER.limits(batch).take(rows))
-    anew = LAYER.compute(batch.take(rows), None, sells, bounds)
+    again = LAYER.compute(batch.take(rows), None, sells, bounds)
     for f in fields(L1Output):
-        assert same_bits(getattr(shared, f.name), getattr(anew, f.name)), f.name
+        assert same_bits(getattr(shared, f.name), getattr(again, f.name)), f.name
     assert shared.baseline[:, 0].tolist() == [2, 5.5, 2]

@@ -24,7 +24,7 @@ class Watched:
         return getattr(self._awi, name)
 
 
-def test_a_name_the_interface_lacks_fails_loudly(make_world: MakeWorld) -> None:
+def test_a_name_that_the_interface_lacks_is_an_error(make_world: MakeWorld) -> None:
     world = make_world(["RandomStdAgent"], n_steps=8, levels=3, per_level=2)
     world.step()
     awi = next(a.awi for a in world.agents.values() if not a.id.startswith(("SELLER", "BUYER")) and a.awi.level == 1)

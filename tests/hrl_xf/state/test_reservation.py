@@ -31,7 +31,7 @@ STOCK = a_day(inventory_input=10)
 """Ten pieces to sell on every day from today (10) on, prices 27 to 33."""
 
 
-def test_an_end_has_no_offer_and_nothing_else_has_none() -> None:
+def test_only_an_end_has_no_offer() -> None:
     for op, offer in ((END, (1, 10, 30)), (ACCEPT, None), (REJECT, None)):
         with pytest.raises(ValueError, match="only END"):
             Wish(op, offer)
@@ -53,7 +53,7 @@ def test_every_day_has_lines_of_its_own() -> None:
     assert book_of(STOCK, "seller").settle(wishes) == wishes
 
 
-def test_a_thread_that_finds_its_day_sold_out_moves_to_the_nearest_open_one() -> None:
+def test_an_offer_for_a_day_without_room_moves_to_the_nearest_open_day() -> None:
     settled = book_of(STOCK, "seller").settle([Wish(ACCEPT, (10, 10, 28)), *rejects((4, 10, 30))])
     assert settled == [Wish(ACCEPT, (10, 10, 28)), *rejects((1, 11, 30))]
 
@@ -188,7 +188,7 @@ def test_sales_that_fit_together_fit_one_by_one(data: st.DataObject) -> None:
             assert book.settle([wish]) == [wish]
 
 
-def test_unsafe_from_dawn_on_nothing_more_is_promised() -> None:
+def test_where_the_day_is_unsafe_at_dawn_nothing_is_promised() -> None:
     """More is sold than can be made, on every day: no wish passes, and no error."""
     late = a_day(inventory_input=5, commitments=commitments([0], [50] * 11))
     assert book_of(late, "seller").settle([*rejects((1, 10, 30)), Wish(ACCEPT, (1, 20, 33))]) == [NOTHING, NOTHING]

@@ -50,7 +50,7 @@ def test_the_guide_s_fields_are_enough_for_the_baseline() -> None:
         assert compute_l1_baseline_offline(state, role=role).tolist() == wanted.tolist()
 
 
-def test_what_is_read_must_be_there() -> None:
+def test_a_missing_field_is_refused() -> None:
     state = dict_of(DAY)
     with pytest.raises(ValueError, match="lacks balance, commitments"):
         compute_l1_baseline_offline({k: v for k, v in state.items() if k not in ("balance", "commitments")})

@@ -12,7 +12,7 @@ from typing import Any
 from echelon.hrl_xf.arena.plan import ArenaPlan, parse_field
 from echelon.hrl_xf.arena.stale import find_stale, stale_lines
 from echelon.hrl_xf.arena.world import ArenaResult, read_result, result_path
-from echelon.hrl_xf.collect.folder import PACKAGES, WORLDS, FolderError, Unit
+from echelon.hrl_xf.collect.folder import PACKAGES, WORLDS, FolderError, WorldJob
 from echelon.hrl_xf.collect.history import DEFAULT_SECONDS_PER_FACTORY_DAY
 from echelon.hrl_xf.competitors.ablations import JUDGED, ablations
 from echelon.hrl_xf.competitors.agent_code import PlayedBy, played_by
@@ -117,10 +117,10 @@ def open_arena(output_dir: Path, options: CompeteOptions, contest: Contest) -> N
     write_json(file, {"format_version": 1, "competitors": known})
 
 
-def missing_units(contest: Contest, output_dir: Path, keep_logs: int = 0) -> list[Unit]:
+def missing_worlds(contest: Contest, output_dir: Path, keep_logs: int = 0) -> list[WorldJob]:
     """Worlds without a result, configuration by configuration, so that what is there can be compared."""
-    units = (
-        Unit(
+    jobs = (
+        WorldJob(
             name=f"configuration {index:05d} ({spec.label})",
             stem=f"{index:05d}_{spec.slug}",
             args=(contest.plan, index, spec, output_dir, index < keep_logs, contest.code.get(spec.label)),
@@ -130,7 +130,7 @@ def missing_units(contest: Contest, output_dir: Path, keep_logs: int = 0) -> lis
         for index in range(contest.worlds)
         for spec in contest.competitors
     )
-    return [unit for unit in units if not unit.ended]
+    return [job for job in jobs if not job.ended]
 
 
 def results_of(contest: Contest, output_dir: Path) -> list[ArenaResult]:
@@ -160,11 +160,11 @@ def say_edited(contest: Contest) -> None:
         )
 
 
-def expected_seconds(contest: Contest, units: Sequence[Unit], done: Sequence[ArenaResult]) -> float:
-    """What the units will take one after the other: what their competitors' worlds took, or any, or a guess."""
+def expected_seconds(contest: Contest, jobs: Sequence[WorldJob], done: Sequence[ArenaResult]) -> float:
+    """What the jobs will take one after the other: what their competitors' worlds took, or any, or a guess."""
     guess = (contest.plan.steps or _MEAN_DAYS) * _MEAN_FACTORIES * DEFAULT_SECONDS_PER_FACTORY_DAY
     taken: dict[str, list[float]] = {}
     for result in done:
         taken.setdefault(result.competitor, []).append(result.seconds)
     every = [seconds for mine in taken.values() for seconds in mine] or [guess]
-    return sum(fmean(taken.get(unit.summary["competitor"], every)) for unit in units)
+    return sum(fmean(taken.get(job.summary["competitor"], every)) for job in jobs)

@@ -158,14 +158,14 @@ def keep_logs(
     folder = f"{LOGS}/{index:05d}_{competitor.slug}"
     (output_dir / folder).mkdir(parents=True, exist_ok=True)
     names = [write_log(log, output_dir / folder, compress=True)[0] for log in logs]
-    kept = [replace(seat, log_file=f"{folder}/{name}") for seat, name in zip(seats, names, strict=True)]
+    logged = [replace(seat, log_file=f"{folder}/{name}") for seat, name in zip(seats, names, strict=True)]
     for i, diary in enumerate(diaries):
         log = logs[i]
         name = f"{folder}/diary_{seat_name(log.agent_id, log.world_id)}.json.gz"
         whose = {"agent_id": log.agent_id, "world_id": log.world_id, "config_id": log.config_id}
         write_diary(output_dir / name, diary.finish(**whose, competitor=competitor.label, seed=log.seed))
-        kept[i] = replace(kept[i], diary_file=name)
-    return kept
+        logged[i] = replace(logged[i], diary_file=name)
+    return logged
 
 
 def play_and_save(

@@ -21,7 +21,7 @@ from negmas.tournaments import evaluate_tournament
 
 from echelon.hrl_xf.collect import history
 from echelon.hrl_xf.collect.code import agents_in
-from echelon.hrl_xf.collect.folder import PACKAGES, WORLDS, FolderError, Played, RunSettings, Unit, play_units
+from echelon.hrl_xf.collect.folder import PACKAGES, WORLDS, FolderError, RunOutcome, RunSettings, WorldJob, play_worlds
 from echelon.hrl_xf.collect.plan import PlannedWorld, TournamentPlan, fingerprint
 from echelon.hrl_xf.collect.scores import rank
 from echelon.hrl_xf.collect.world import WorldResult, play_and_save, read_result, result_path
@@ -66,7 +66,7 @@ class Collection:
 
     results: list[WorldResult]
     planned: int
-    run: Played
+    run: RunOutcome
 
 
 def open_plan(
@@ -146,9 +146,9 @@ def play_missing(
 
     `code`, by world, is recorded in the results, and must equal what a worker has loaded of these `specs`.
     """
-    units = [
-        Unit(
-            name=unit_name(w),
+    jobs = [
+        WorldJob(
+            name=world_name(w),
             stem=f"{w.index:05d}",
             args=(w, output_dir, track, compress, (code or {}).get(w.index), agents_in(w, specs)),
             summary=w.summary(),
@@ -157,15 +157,15 @@ def play_missing(
         for w in missing
     ]
 
-    def replay(unit: Unit) -> str:
-        return f"echelon hrl replay {shlex.quote(str(output_dir))} --world {unit.summary['index']}"
+    def replay(job: WorldJob) -> str:
+        return f"echelon hrl replay {shlex.quote(str(output_dir))} --world {job.summary['index']}"
 
-    run = play_units(units, play_and_save, output_dir, how, replay)
+    run = play_worlds(jobs, play_and_save, output_dir, how, replay)
     done = [result_path(output_dir, w.index) for w in worlds]
     return Collection([read_result(path) for path in done if path.exists()], len(worlds), run)
 
 
-def unit_name(planned: PlannedWorld) -> str:
+def world_name(planned: PlannedWorld) -> str:
     return f"world {planned.index:05d} seed {planned.seed} ({', '.join(sorted(set(planned.agent_types)))})"
 
 

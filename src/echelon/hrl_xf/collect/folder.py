@@ -47,7 +47,7 @@ class FolderError(ValueError):
 
 
 @dataclass(frozen=True)
-class Unit:
+class WorldJob:
     """One world to play."""
 
     name: str
@@ -67,8 +67,8 @@ class Unit:
 
 
 @dataclass(frozen=True)
-class Played:
-    """The outcome of a run's units."""
+class RunOutcome:
+    """How many worlds a run played, which failed, and how long it took."""
 
     played: int
     failed: list[str]
@@ -130,38 +130,38 @@ def read_struct(path: Path, kind: type[R], format_version: int) -> R:
     return result
 
 
-def play_units(
-    units: Sequence[Unit], fn: Callable[..., Any], folder: Path, how: RunSettings, replay: Callable[[Unit], str]
-) -> Played:
-    """Play every unit; one that fails is recorded under failed/ with the command that replays it, and the others
+def play_worlds(
+    jobs: Sequence[WorldJob], fn: Callable[..., Any], folder: Path, how: RunSettings, replay: Callable[[WorldJob], str]
+) -> RunOutcome:
+    """Play every job; one that fails is recorded under failed/ with the command that replays it, and the others
     continue."""
-    by_name = {unit.name: unit for unit in units}
-    tasks = (Task(unit.name, unit.args) for unit in units)
+    by_name = {job.name: job for job in jobs}
+    tasks = (Task(job.name, job.args) for job in jobs)
     started = time.perf_counter()
     failed: list[str] = []
     played = 0
-    with WorkProgress("worlds", len(units), quiet=how.quiet) as progress:
+    with WorkProgress("worlds", len(jobs), quiet=how.quiet) as progress:
         for result in run_tasks(how.parallelism, fn, tasks, timeout=how.world_timeout):
-            unit = by_name[result.name]
-            failure = folder / FAILED / f"{unit.stem}.json"
-            if result.status == "ok" or unit.ended:  # what ends a worker after the file is there, comes too late
+            job = by_name[result.name]
+            failure = folder / FAILED / f"{job.stem}.json"
+            if result.status == "ok" or job.ended:  # what ends a worker after the file is there, comes too late
                 failure.unlink(missing_ok=True)
                 played += 1
                 progress.done()
                 continue
             failure.parent.mkdir(exist_ok=True)
-            write_json(failure, _failure(unit, result, replay(unit)))
-            failed.append(f"{unit.name}: {result.status}: {last_line(result.error)}")
+            write_json(failure, _failure(job, result, replay(job)))
+            failed.append(f"{job.name}: {result.status}: {last_line(result.error)}")
             log.error("%s (details in %s)", failed[-1], failure)
             progress.failed()
             if how.fail_fast:
                 break
-    return Played(played, failed, time.perf_counter() - started)
+    return RunOutcome(played, failed, time.perf_counter() - started)
 
 
-def _failure(unit: Unit, result: TaskResult[Any], replay: str) -> dict[str, Any]:
+def _failure(job: WorldJob, result: TaskResult[Any], replay: str) -> dict[str, Any]:
     what = {"status": result.status, "error": result.error, "seconds": result.seconds, "replay": replay}
-    return dict(unit.summary) | what
+    return dict(job.summary) | what
 
 
 def last_line(error: str | None) -> str:

@@ -15,7 +15,7 @@ from echelon.hrl_xf.arena.contest import (
     check_agent,
     contest_of,
     expected_seconds,
-    missing_units,
+    missing_worlds,
     open_arena,
     plan_options,
     results_of,
@@ -27,12 +27,12 @@ from echelon.hrl_xf.arena.tables import console_tables, write_standings
 from echelon.hrl_xf.arena.world import ArenaResult, play_and_save
 from echelon.hrl_xf.collect.folder import (
     EXIT_SOME_FAILED,
-    Played,
-    Unit,
+    RunOutcome,
+    WorldJob,
     check_same,
     contents,
     exclusive,
-    play_units,
+    play_worlds,
 )
 from echelon.hrl_xf.commands import official
 from echelon.hrl_xf.competitors.agent_code import played_by
@@ -57,9 +57,9 @@ def run(options: CompeteOptions) -> int:
     with exclusive(output_dir, KIND):
         open_arena(output_dir, options, contest)
         set_old_apart(contest, output_dir, options.keep_old)
-        units = [] if options.keep_old else missing_units(contest, output_dir, options.keep_logs)
-        announce(contest, units, options, results_of(contest, output_dir))
-        played = play_units(units, play_and_save, output_dir, options, lambda unit: replay_command(output_dir, unit))
+        jobs = [] if options.keep_old else missing_worlds(contest, output_dir, options.keep_logs)
+        announce(contest, jobs, options, results_of(contest, output_dir))
+        played = play_worlds(jobs, play_and_save, output_dir, options, lambda job: replay_command(output_dir, job))
         results = results_of(contest, output_dir)
         if results:
             table = standings(results, contest.agents, options.resamples)
@@ -70,24 +70,24 @@ def run(options: CompeteOptions) -> int:
     return EXIT_SOME_FAILED if played.failed else 0
 
 
-def replay_command(output_dir: Path, unit: Unit) -> str:
-    folder, label = shlex.quote(str(output_dir)), shlex.quote(unit.summary["competitor"])
-    return f"echelon hrl replay {folder} --world {unit.summary['index']} --competitor {label}"
+def replay_command(output_dir: Path, job: WorldJob) -> str:
+    folder, label = shlex.quote(str(output_dir)), shlex.quote(job.summary["competitor"])
+    return f"echelon hrl replay {folder} --world {job.summary['index']} --competitor {label}"
 
 
 def announce(
-    contest: Contest, units: Sequence[Unit], options: CompeteOptions, done: Sequence[ArenaResult] = ()
+    contest: Contest, jobs: Sequence[WorldJob], options: CompeteOptions, done: Sequence[ArenaResult] = ()
 ) -> None:
     """Announce what will be played and about how long it will take."""
     total, workers = contest.worlds * len(contest.competitors), n_workers(options.parallelism)
-    seconds = expected_seconds(contest, units, done) / workers
+    seconds = expected_seconds(contest, jobs, done) / workers
     log.info("competitors: %s", ", ".join(spec.label for spec in contest.competitors))
     others = ", ".join(spec.label for spec in contest.plan.field.agents)
     log.info("in the other seats: %s%s", "scml's default agents and 1 to 3 of " * contest.plan.field.league, others)
     log.info(
         "%d worlds to play%s: %d configurations x %d competitors; about %s with %s (%d workers)",
-        len(units),
-        f" ({total - len(units)} of {total} exist already)" if len(units) < total else "",
+        len(jobs),
+        f" ({total - len(jobs)} of {total} exist already)" if len(jobs) < total else "",
         contest.worlds,
         len(contest.competitors),
         minutes(seconds),
@@ -97,7 +97,7 @@ def announce(
     log.info("results go to %s", options.folder)
 
 
-def report(contest: Contest, results: Sequence[ArenaResult], played: Played, output_dir: Path) -> None:
+def report(contest: Contest, results: Sequence[ArenaResult], played: RunOutcome, output_dir: Path) -> None:
     """Report what exists now, how fast it went and what failed."""
     log.info(
         "%d of %d worlds in %s; this run played %d in %s (%.1f worlds/min)",

@@ -11,9 +11,9 @@ from pathlib import Path
 
 from echelon.hrl_xf.agent import LitaAgentHRL
 from echelon.hrl_xf.competitors.specs import parse_agent
-from echelon.hrl_xf.entry.package import PLAIN, Entry, entry_of
-from echelon.hrl_xf.entry.sources import ExportError
 from echelon.hrl_xf.options.export import ExportOptions
+from echelon.hrl_xf.submission.package import PLAIN, Entry, entry_of
+from echelon.hrl_xf.submission.sources import ExportError
 from echelon.runtime.files import write_atomic
 
 log = logging.getLogger(__name__)

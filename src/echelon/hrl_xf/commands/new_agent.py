@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 from pathlib import Path
 
-from echelon.hrl_xf.entry.starter import next_commands, starter_files
 from echelon.hrl_xf.options.new_agent import NewAgentOptions, snake
+from echelon.hrl_xf.submission.starter import next_commands, starter_files
 
 log = logging.getLogger(__name__)
 

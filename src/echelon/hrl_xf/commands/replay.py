@@ -17,7 +17,7 @@ from echelon.hrl_xf.arena.official import KIND as OFFICIAL
 from echelon.hrl_xf.arena.official import plan_of as official_plan_of
 from echelon.hrl_xf.arena.plan import configuration
 from echelon.hrl_xf.arena.world import start
-from echelon.hrl_xf.collect.collection import unit_name
+from echelon.hrl_xf.collect.collection import world_name
 from echelon.hrl_xf.collect.plan import PlannedWorld, fingerprint, plan_worlds
 from echelon.hrl_xf.collect.world import play
 from echelon.hrl_xf.commands.collect import plan_of
@@ -38,7 +38,7 @@ def run(options: ReplayOptions) -> int:
         world = arena_world(options.run, options.world, options.competitor)
     else:
         planned = planned_world(options.run, options.world)
-        log.info("playing %s, %d days", unit_name(planned), planned.n_steps)
+        log.info("playing %s, %d days", world_name(planned), planned.n_steps)
         world = play(planned, track=())
     log.info("ended after %s", minutes(time.perf_counter() - started))
     for aid, score in sorted(world.scores().items(), key=lambda row: -row[1]):

@@ -204,8 +204,8 @@ def _steps(metrics: MetricsWriter, name: str) -> set[int]:
 def forget_metrics(path: Path, phase: str) -> None:
     """Remove a phase's lines: it starts again."""
     if path.exists():
-        kept = [line for line in path.read_bytes().splitlines(keepends=True) if f'"{phase}/'.encode() not in line]
-        write_atomic(path, b"".join(kept))
+        others = [line for line in path.read_bytes().splitlines(keepends=True) if f'"{phase}/'.encode() not in line]
+        write_atomic(path, b"".join(others))
 
 
 def _last_epoch(cfg: TrainConfig, phase: str) -> int:

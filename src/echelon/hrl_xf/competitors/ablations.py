@@ -57,8 +57,8 @@ def ablations(given: Sequence[AgentSpec], direct_l3: Path | None) -> list[AgentS
 def _with(base: AgentSpec, label: str, **layers: str) -> AgentSpec:
     """The agent with other layers: for those named, what it said about them before is forgotten."""
     named = {key.removesuffix("_model_path") for key in layers}
-    kept = {key: value for key, value in base.params.items() if key.removesuffix("_model_path") not in named}
-    return replace(base, label=label, params=kept | layers)
+    others = {key: value for key, value in base.params.items() if key.removesuffix("_model_path") not in named}
+    return replace(base, label=label, params=others | layers)
 
 
 def _direct(path: Path) -> str:

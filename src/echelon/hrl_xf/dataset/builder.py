@@ -54,9 +54,9 @@ def build_tables(logs: Sequence[LogColumns], partners: dict[str, int], horizon: 
     tables["day.first_ledger"], tables["day.goal"] = first_ledger, _goals(days, ledgers, first_ledger, decided)
     layer = L1SafetyLayer(horizon)
     sides, legal = _put_ledgers(tables, layer, days, ledgers, first_ledger)
-    kept = put_threads(tables, logs, decided, counts, partners)
-    put_decisions(tables, layer, sides, legal, kept, first_ledger)
-    put_sets(tables, kept)
+    decisions = put_threads(tables, logs, decided, counts, partners)
+    put_decisions(tables, layer, sides, legal, decisions, first_ledger)
+    put_sets(tables, decisions)
     return tables
 
 

@@ -41,8 +41,8 @@ def compact(column: NDArray[Any]) -> NDArray[Any]:
         whole = np.isfinite(column).all() and (np.abs(column) < 2**31).all() and (column == np.rint(column)).all()
         if not whole:
             narrow = (np.float16, np.float32)
-            fits = (t for t in narrow if t != column.dtype and _same(_quietly(column, t), column))
-            return column.astype(next(fits, column.dtype))
+            exact = (t for t in narrow if t != column.dtype and _same(_quietly(column, t), column))
+            return column.astype(next(exact, column.dtype))
         if (np.signbit(column) & (column == 0)).any():
             return column  # whole numbers have no negative zero
     low, high = (int(column.min()), int(column.max())) if column.size else (0, 0)

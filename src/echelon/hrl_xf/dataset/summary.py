@@ -55,7 +55,7 @@ class DecisionColumns:
     on_table: Bools  # (N,)
     seller: Bools  # (N,)
     masked: Bools  # (N,) L1 allows no day
-    fits: Ints  # (N,)
+    l1_rules: Ints  # (N,)
     history: Ints  # (N,)
     relative_time: NDArray[np.float32]  # (N,)
     others: Ints  # (N, 3)
@@ -93,7 +93,7 @@ def _columns(data: TournamentData, m: Decisions) -> DecisionColumns:
         on_table=m.on_table,
         seller=m.seller,
         masked=np.logical_not(m.open.any(axis=1)),
-        fits=m.fits,
+        l1_rules=m.l1_rules,
         history=m.history,
         relative_time=m.relative_time,
         others=m.others,
@@ -188,7 +188,7 @@ def _charts(sent: DecisionColumns) -> list[dict[str, Any]]:
     by_side = {
         f"{side}, {name}": c.where(c.seller == seller) for side, seller in sides.items() for name, c in named.items()
     }
-    based = offers.where(offers.fits & HAS_BASELINE > 0)
+    based = offers.where(offers.l1_rules & HAS_BASELINE > 0)
     together = answers.where(answers.others[:, 0] > 0)
     tenth = np.clip((answers.relative_time * 10).astype(np.int64), 0, 9)
     rank = np.clip(together.others[:, 2], 0, 20)
@@ -216,10 +216,10 @@ def _charts(sent: DecisionColumns) -> list[dict[str, Any]]:
 
 def _rules(columns: DecisionColumns) -> dict[str, float]:
     """Share of offers that keep each of L1's rules, and all of them."""
-    n = max(1, len(columns.fits))
-    kept = {name: float(((columns.fits & bit) > 0).sum()) / n for name, bit in _RULES.items()}
-    kept["all rules"] = float((columns.fits == REPRESENTABLE).sum()) / n
-    return {name: round(value, 4) for name, value in kept.items()}
+    n = max(1, len(columns.l1_rules))
+    found = {name: float(((columns.l1_rules & bit) > 0).sum()) / n for name, bit in _RULES.items()}
+    found["all rules"] = float((columns.l1_rules == REPRESENTABLE).sum()) / n
+    return {name: round(value, 4) for name, value in found.items()}
 
 
 def _sizes(macro: MacroDataset, micro: MicroDataset, split: WorldSplit, name: Split) -> dict[str, int]:

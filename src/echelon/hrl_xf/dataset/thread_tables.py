@@ -64,15 +64,15 @@ def put_threads(
     ordered = decided.take(np.argsort(decided.thread, kind="stable"))
     first_token, n_tokens, history = _put_tokens(tables, ordered, len(threads))
     own = np.flatnonzero(ordered.asked != FRAMEWORK)
-    kept = ordered.take(own)
+    decisions = ordered.take(own)
     tables["decision.history"] = history[own]
-    n_decisions = np.bincount(kept.thread, minlength=len(threads))
+    n_decisions = np.bincount(decisions.thread, minlength=len(threads))
     columns = {
         "day": day, "partner": partner, "seller": seller, "deal": deal, "first_token": first_token,
         "n_tokens": n_tokens, "first_decision": np.cumsum(n_decisions) - n_decisions, "n_decisions": n_decisions,
     }  # fmt: skip
     tables.update({f"thread.{name}": column for name, column in columns.items()})
-    return kept
+    return decisions
 
 
 def _put_tokens(tables: Tables, ordered: DecisionTable, n_threads: int) -> tuple[Ints, Ints, Ints]:
@@ -104,29 +104,34 @@ def _put_tokens(tables: Tables, ordered: DecisionTable, n_threads: int) -> tuple
 
 
 def put_decisions(
-    tables: Tables, layer: L1SafetyLayer, sides: L1Output, legal: LegalOffers, kept: DecisionTable, first_ledger: Ints
+    tables: Tables,
+    layer: L1SafetyLayer,
+    sides: L1Output,
+    legal: LegalOffers,
+    decisions: DecisionTable,
+    first_ledger: Ints,
 ) -> None:
     """Answers and outgoing offers, the other threads in sight, and what L1 makes of the moment.
 
     `sides` and `legal` are L1's view and its legal baseline for each ledger, as buyer (row 2n) and seller (row 2n + 1).
     """
     for name in ("thread", "call", "round", "quantity", "ahead", "price", "deals_before"):
-        tables[f"decision.{name}"] = kept.table[:, COLUMNS.index(name)]
-    times, code = np.unique(kept.relative_time.astype(np.float32), return_inverse=True)
+        tables[f"decision.{name}"] = decisions.table[:, COLUMNS.index(name)]
+    times, code = np.unique(decisions.relative_time.astype(np.float32), return_inverse=True)
     tables["time.relative"], tables["decision.time"] = times, code
-    tables["decision.others"] = _others(kept)
-    l1_op, fits = np.empty(len(kept), np.int64), np.empty(len(kept), np.int64)
-    for begin in range(0, len(kept), L1_ROWS):
+    tables["decision.others"] = _others(decisions)
+    l1_op, l1_rules = np.empty(len(decisions), np.int64), np.empty(len(decisions), np.int64)
+    for begin in range(0, len(decisions), L1_ROWS):
         span = slice(begin, begin + L1_ROWS)
-        some = kept.take(span)
+        some = decisions.take(span)
         row = 2 * (first_ledger[some.day] + some.deals_before) + some.seller
         out = sides.take(row)
         seen = np.stack([some.quantity_seen, some.ahead_seen, some.price_seen], axis=-1)
         accepts = layer.accepts(out, seen) & (some.on_table == 1)
         l1_op[span] = np.where(accepts, ACCEPT, np.where(legal.legal[row], REJECT, END))
-        fits[span] = _fits(out, some, legal.take(row))
-    tables["decision.fits"] = fits
-    tables["decision.answer"] = pack_answer(kept.op, l1_op, kept.sent, kept.on_table, kept.asked)
+        l1_rules[span] = _rules_of(out, some, legal.take(row))
+    tables["decision.fits"] = l1_rules
+    tables["decision.answer"] = pack_answer(decisions.op, l1_op, decisions.sent, decisions.on_table, decisions.asked)
 
 
 def pack_answer(op: Ints, l1_op: Ints, sent: Ints, on_table: Ints, asked: Ints) -> Ints:
@@ -139,7 +144,7 @@ def unpack_answer(packed: Ints) -> tuple[Ints, Ints, Bools, Bools, Ints]:
     return packed & 3, packed >> 2 & 3, (packed >> 4 & 1) == 1, (packed >> 5 & 1) == 1, packed >> 6 & 3
 
 
-def _fits(out: L1Output, some: DecisionTable, base: LegalOffers) -> Ints:
+def _rules_of(out: L1Output, some: DecisionTable, base: LegalOffers) -> Ints:
     """Which of L1's rules the offer keeps that the agent sent or accepted; 0 for an END."""
     accepts = some.op == ACCEPT
     q = np.where(accepts, some.quantity_seen, some.quantity)
@@ -158,26 +163,28 @@ def _fits(out: L1Output, some: DecisionTable, base: LegalOffers) -> Ints:
         out.seller | (q * p <= out.B_free),
         accepts | ~base.legal | near,
     ]
-    fits = np.stack(bits, axis=-1) @ (1 << np.arange(len(bits)))
-    return np.where((some.op == REJECT) | accepts, fits, 0)
+    rules = np.stack(bits, axis=-1) @ (1 << np.arange(len(bits)))
+    return np.where((some.op == REJECT) | accepts, rules, 0)
 
 
-def _others(kept: DecisionTable) -> Ints:
+def _others(decisions: DecisionTable) -> Ints:
     """`others_in_sight` of decisions; those of one call and side see each other.  # (N, 3)"""
-    group = _call_numbers(kept) * 2 + kept.seller
-    return others_in_sight(group, kept.seller == 1, kept.on_table == 1, kept.quantity_seen, kept.price_seen)
+    group = _call_numbers(decisions) * 2 + decisions.seller
+    return others_in_sight(
+        group, decisions.seller == 1, decisions.on_table == 1, decisions.quantity_seen, decisions.price_seen
+    )
 
 
-def _call_numbers(kept: DecisionTable) -> Ints:
+def _call_numbers(decisions: DecisionTable) -> Ints:
     """Calls numbered in the order of days.  # (N,)"""
-    key = kept.day * (int(kept.call.max(initial=0)) + 1) + kept.call
+    key = decisions.day * (int(decisions.call.max(initial=0)) + 1) + decisions.call
     _, number = np.unique(key, return_inverse=True)
     return np.asarray(number, np.int64)
 
 
-def put_sets(tables: Tables, kept: DecisionTable) -> None:
+def put_sets(tables: Tables, decisions: DecisionTable) -> None:
     """Decisions made together, for L4."""
-    number = _call_numbers(kept)
+    number = _call_numbers(decisions)
     order = np.argsort(number, kind="stable")
     sizes = np.bincount(number)
     first = np.cumsum(sizes) - sizes

@@ -69,7 +69,7 @@ class Decisions:
     on_table: Bools  # (N,)
     asked: Ints  # (N,) index into `log_columns.ASKED`
     call: Ints  # (N,)
-    fits: Ints  # (N,) bits of `thread_tables`
+    l1_rules: Ints  # (N,) bits of `thread_tables`
     offer: Ints  # (N, 3) what a REJECT proposed: quantity, days ahead, unit price; else zeros
 
     @property
@@ -80,7 +80,7 @@ class Decisions:
     @property
     def in_range(self) -> Bools:
         """A REJECT whose offer L1 lets pass and L3 can name.  # (N,)"""
-        found: Bools = (self.op == REJECT) & (self.fits == REPRESENTABLE)
+        found: Bools = (self.op == REJECT) & (self.l1_rules == REPRESENTABLE)
         return found
 
 
@@ -170,7 +170,7 @@ class SampleTables:
             on_table=on_table,
             asked=asked,
             call=take("decision.call", rows),
-            fits=take("decision.fits", rows),
+            l1_rules=take("decision.fits", rows),
             offer=np.stack([take(f"decision.{c}", rows) for c in ("quantity", "ahead", "price")], axis=-1),
         )
 

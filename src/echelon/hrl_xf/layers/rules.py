@@ -101,8 +101,8 @@ class HeuristicExecutor:
         need, least = needed(s), legal.least
         q, ahead, _ = s.seen.T
         better = s.others[:, 1] * s.others[:, 2] / np.maximum(s.others[:, 0], 1)  # pieces of better offers, about
-        fits = seller | ((better + q <= need) & (ahead <= self.BUY_DAYS))
-        accept = legal.accept & fits
+        wanted = seller | ((better + q <= need) & (ahead <= self.BUY_DAYS))
+        accept = legal.accept & wanted
 
         near = legal.day & (seller[:, None] | (np.arange(s.open.shape[1]) <= self.BUY_DAYS))
         day = near.argmax(axis=1)

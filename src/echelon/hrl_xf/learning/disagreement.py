@@ -65,7 +65,7 @@ class Compared:
     call: Ints  # (N,)
     seller: Ints  # (N,) 1 or 0
     place: Ints  # (N,) index into PLACES
-    fits: Ints  # (N,) which rules of L1 the expert's answer keeps
+    l1_rules: Ints  # (N,) which rules of L1 the expert's answer keeps
     op: Ints  # (N,) the expert's
     offer: Ints  # (N, 3)
     wish_op: Ints  # (N,) the clone's
@@ -82,7 +82,7 @@ class Compared:
     @property
     def inside(self) -> Bools:
         """Whether the expert's answer is one that L1 lets pass and L3 can name."""
-        found: Bools = (self.op == END) | (self.fits == REPRESENTABLE)
+        found: Bools = (self.op == END) | (self.l1_rules == REPRESENTABLE)
         return found
 
 
@@ -132,7 +132,7 @@ def _of_log(
     first, last = days.my_input_product == 0, days.my_output_product == days.n_products - 1
     place = np.where(first, 0, np.where(last, 2, 1))[day]
     found = Compared(
-        np.full(len(rows), log), day, m.call, m.seller.astype(np.int64), place, m.fits, m.op, offer, wish_op, wish,
+        np.full(len(rows), log), day, m.call, m.seller.astype(np.int64), place, m.l1_rules, m.op, offer, wish_op, wish,
         answer_op, answer,
     )  # fmt: skip
     return found.pick(m.sent)
@@ -218,11 +218,11 @@ def _outside(c: Compared) -> Figures:
     """Acceptances and offers of the expert that L1 forbids or L3 cannot name, and which rule they break."""
     found: Figures = {}
     for name, op in (("accepts", ACCEPT), ("offers", REJECT)):
-        fits = c.fits[c.op == op]
-        found[name] = {"n": len(fits)}
-        if len(fits):
-            found[name]["outside"] = float((fits != REPRESENTABLE).mean())
-            found[name] |= {reason: float((fits & bit == 0).mean()) for reason, bit in _REASONS.items()}
+        l1_rules = c.l1_rules[c.op == op]
+        found[name] = {"n": len(l1_rules)}
+        if len(l1_rules):
+            found[name]["outside"] = float((l1_rules != REPRESENTABLE).mean())
+            found[name] |= {reason: float((l1_rules & bit == 0).mean()) for reason, bit in _REASONS.items()}
     return found
 
 

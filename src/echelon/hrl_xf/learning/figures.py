@@ -43,14 +43,12 @@ def _errors(p: Floats, t: Floats, m: Bools) -> Figures:
     }
 
 
-def yesterdays(
-    goal: NDArray[np.floating], day: Ints, log: Ints, otherwise: NDArray[np.floating]
-) -> NDArray[np.floating]:
+def yesterdays(goal: NDArray[np.floating], day: Ints, log: Ints, default: NDArray[np.floating]) -> NDArray[np.floating]:
     """The goal of the day before in the same log; `otherwise` (16,) where there is none.  # (N, 16)"""
     before = np.roll(goal, 1, axis=0)
     follows = np.zeros(len(goal), np.bool_)
     follows[1:] = (log[1:] == log[:-1]) & (day[1:] == day[:-1] + 1)
-    found: Floats = np.where(follows[:, None], before, otherwise)
+    found: Floats = np.where(follows[:, None], before, default)
     return found
 
 

@@ -230,8 +230,8 @@ class _Fit:
         gradient.mul_((settings.clip_norm / (torch.linalg.vector_norm(gradient) + 1e-6)).clamp_(max=1.0))
         optimiser.step()
         if self.average is not None:
-            kept = min(settings.average, (progress.step + 1) / (progress.step + 10))  # soon forgets where it began
-            self.average.lerp_(optimiser.joint, 1.0 - kept)
+            share = min(settings.average, (progress.step + 1) / (progress.step + 10))  # soon forgets where it began
+            self.average.lerp_(optimiser.joint, 1.0 - share)
         add_sums(progress.sums, sums)
 
     def _close(self, seconds: float, samples: int, loading: float) -> EpochReport:

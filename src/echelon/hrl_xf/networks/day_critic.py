@@ -40,11 +40,11 @@ def game_inputs(days: DayBatch, costs: NDArray[np.floating]) -> NDArray[np.float
     left, start = days.n_steps - days.current_step, np.maximum(days.initial_balance, 1e-6)
     work = left * days.n_lines / start  # pieces that can still be made, for each unit of the initial balance
     shortfall, storage, disposal = np.asarray(costs, np.float64).T
-    kept = left * (storage + disposal) * days.spot_price_in * days.inventory_input / start
+    holding = left * (storage + disposal) * days.spot_price_in * days.inventory_input / start
     columns = (
         left / _DAYS, days.n_steps / _DAYS, work * days.spot_price_in, work * days.spot_price_out,
         work * days.production_cost, days.inventory_input / days.n_lines, days.Q_in[:, 0] / days.n_lines,
-        days.Q_out[:, 0] / days.n_lines, kept, shortfall,
+        days.Q_out[:, 0] / days.n_lines, holding, shortfall,
         days.my_input_product / np.maximum(days.n_products - 1.0, 1.0),
     )  # fmt: skip
     seen: NDArray[np.float32] = np.clip(np.stack(columns, axis=-1), -_MOST, _MOST).astype(np.float32)

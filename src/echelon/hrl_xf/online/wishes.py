@@ -19,7 +19,7 @@ from echelon.hrl_xf.layers.layers import Layers
 from echelon.hrl_xf.networks.day_critic import game_inputs
 from echelon.hrl_xf.online.exploring import DrawnGoal, DrawnShares
 from echelon.hrl_xf.online.potential import signed_profit
-from echelon.hrl_xf.play.day import DayPlay, Decided, Thread
+from echelon.hrl_xf.play.day import AnsweredCall, DayPlay, Thread
 from echelon.hrl_xf.state.day_batch import DayBatch, Ledger, Offers
 from echelon.hrl_xf.state.day_state import REJECT
 from echelon.hrl_xf.state.features import StateBuilder
@@ -69,7 +69,7 @@ class _Day:
 @dataclass
 class _Call:
     day: int
-    decided: Decided
+    decided: AnsweredCall
     ledger: Ledger
     shares: DrawnShares
     history: list[int]
@@ -103,7 +103,7 @@ class SeatRecorder:
         """L4 drew its scores."""
         self._shares = drawn
 
-    def decided(self, play: DayPlay, decided: Decided) -> None:
+    def decided(self, play: DayPlay, decided: AnsweredCall) -> None:
         """A call was answered."""
         shares, self._shares = self._shares, None
         if play.layers is not self.layers or shares is None or not self._days:

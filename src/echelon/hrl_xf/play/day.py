@@ -92,7 +92,7 @@ class Question:
 
 
 @dataclass(frozen=True)
-class Decided:
+class AnsweredCall:
     """A call after it was answered, for those who want to look into it."""
 
     questions: list[Question]
@@ -153,7 +153,7 @@ class DayPlay:
                 cache = learnt.new_cache(len(self.threads))
             cache.restart()
             self.cache = cache
-        self.last_call: Decided | None = None
+        self.last_call: AnsweredCall | None = None
 
     def go_on_with(self, layers: Layers) -> None:
         """Play the rest of the day with layers that need no history; the goal is theirs too."""
@@ -226,7 +226,7 @@ class DayPlay:
         for question, answer in zip(asked, answers, strict=True):
             if answer.offer is not None:
                 self.promised[question.partner] = answer.offer
-        self.last_call = Decided(asked, out, situation, alpha, actions, wishes, answers)
+        self.last_call = AnsweredCall(asked, out, situation, alpha, actions, wishes, answers)
         return {question.partner: answer for question, answer in zip(asked, answers, strict=True)}
 
     def _l1(self, threads: Sequence[Thread]) -> L1Output:

@@ -18,7 +18,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from echelon.hrl_xf.play.day import DayPlay, Decided
+from echelon.hrl_xf.play.day import AnsweredCall, DayPlay
 from echelon.hrl_xf.state.day_state import ANSWERS, Answer, Offer, Role
 from echelon.hrl_xf.state.reservation import Wish
 from echelon.runtime.files import write_atomic
@@ -94,7 +94,7 @@ class Diary:
         self._goals: dict[int, list[float]] = {}
         self._calls: list[Call] = []
 
-    def note(self, play: DayPlay, decided: Decided) -> None:
+    def note(self, play: DayPlay, decided: AnsweredCall) -> None:
         """Write down one call."""
         if play.step not in self._goals:
             self._goals[play.step] = _rounded(play.goal[0].tolist())
@@ -121,7 +121,7 @@ class Diary:
         )
 
 
-def _limits(play: DayPlay, decided: Decided, *, seller: bool) -> SideLimits | None:
+def _limits(play: DayPlay, decided: AnsweredCall, *, seller: bool) -> SideLimits | None:
     """The view of one side, which all its threads share."""
     rows = np.flatnonzero(decided.l1.seller == seller)
     if not len(rows):
@@ -133,7 +133,7 @@ def _limits(play: DayPlay, decided: Decided, *, seller: bool) -> SideLimits | No
     return SideLimits(safe=pieces, baseline=play.layer.legal_baseline(out).outcome(0, play.step))
 
 
-def _thoughts(decided: Decided) -> list[Thought]:
+def _thoughts(decided: AnsweredCall) -> list[Thought]:
     K = len(decided.questions)
     logs = decided.actions.op_log_probs
     ops = [None] * K if logs is None else [_rounded(row) for row in np.exp(logs).tolist()]

@@ -43,7 +43,7 @@ _NOT_YET = (ResponseType.WAIT, ResponseType.NO_RESPONSE)
 _SILENCE = (ResponseType.END_NEGOTIATION, None)
 
 
-class Thread(Struct, gc=False):
+class OpenThread(Struct, gc=False):
     """One negotiation of today, as the agent sees it."""
 
     role: Role
@@ -75,7 +75,7 @@ def _rows(flat: list[Any], width: int) -> Iterator[tuple[Any, ...]]:
     return zip(*[iter(flat)] * width, strict=True)
 
 
-def kept(outcome: Any) -> Any:
+def frozen_copy(outcome: Any) -> Any:
     """An agent's offer for a note: a tuple stays as it is, of anything else there must be a copy."""
     return outcome if outcome is None or type(outcome) is tuple else copy(outcome)
 
@@ -97,8 +97,8 @@ def _contract_event(contract: Any, me: str) -> ContractEvent:
 class LogWriter:
     """Writes one agent's notes; `entries` is what has been written."""
 
-    def __init__(self, otherwise: Asked) -> None:
-        """`otherwise` says who gave an answer that came from neither `first_proposals` nor `counter_all`."""
+    def __init__(self, default_asked: Asked) -> None:
+        """`default_asked` says who gave an answer that came from neither `first_proposals` nor `counter_all`."""
         self.entries: list[Entry] = []
         self.closed_days: list[DayClosed] = []
         self.answers: dict[Answer, int] = {"ACCEPT": 0, "REJECT": 0, "END": 0}
@@ -107,10 +107,10 @@ class LogWriter:
         self.first_failure = ""
         self._me = ""
         self._reader: DawnReader
-        self._otherwise: Asked = otherwise
+        self._default_asked: Asked = default_asked
         self._day = -1
         self._rounds = 0
-        self._threads: dict[str, Thread] = {}
+        self._threads: dict[str, OpenThread] = {}
         self._seen: dict[Role, list[SeenOffer]] = {"buyer": [], "seller": []}
         self._calls = 0
         self._deals_today = 0
@@ -149,11 +149,11 @@ class LogWriter:
         if suppliers:
             issues, head, tail = self._issues("buyer", state.buy_issues), f"{day:03d}", self._me
             for partner in suppliers:
-                threads[partner] = Thread("buyer", issues, f"{head}_{partner}_{tail}")
+                threads[partner] = OpenThread("buyer", issues, f"{head}_{partner}_{tail}")
         if consumers:
             issues, head = self._issues("seller", state.sell_issues), f"{day:03d}_{self._me}_"
             for partner in consumers:
-                threads[partner] = Thread("seller", issues, head + partner)
+                threads[partner] = OpenThread("seller", issues, head + partner)
 
     def _issues(self, role: Role, issues: Issues | None) -> Issues:
         if issues is None:
@@ -185,7 +185,7 @@ class LogWriter:
         self,
         asked: Asked,
         partner: str,
-        thread: Thread,
+        thread: OpenThread,
         round_: int,
         time: float,
         offer: Offer | None,
@@ -278,8 +278,8 @@ class LogWriter:
         decision, thread.pending = thread.pending, None
         if decision is None or decision.answer != answer or decision.counter_offer != counter:
             offer = None if on_table is None else _offer(on_table)
-            decision = self._decide(self._otherwise, partner, thread, round_, time, offer, answer, counter)
-            if self._otherwise == "respond":
+            decision = self._decide(self._default_asked, partner, thread, round_, time, offer, answer, counter)
+            if self._default_asked == "respond":
                 self._calls += 1
                 if offer is not None:
                     self._remember(thread.role, offer, round_)

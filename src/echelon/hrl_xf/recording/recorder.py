@@ -21,7 +21,7 @@ from echelon.hrl_xf.recording.log_writer import (
     OPENED,
     SIGNED,
     LogWriter,
-    kept,
+    frozen_copy,
 )
 from echelon.hrl_xf.state.schema import AgentInitialized, AgentInitializedEntry, AgentLog, Asked, Entry, LogStats
 
@@ -33,11 +33,11 @@ _version = cache(version)
 class Recorder:
     """Takes notes; `entries` are the notes written out, and `finish` turns them into an `AgentLog`."""
 
-    def __init__(self, otherwise: Asked, market: Market | None = None) -> None:
-        """`otherwise` says who gave an answer that came from neither `first_proposals` nor `counter_all`; `market` may
-        be shared by the recorders of a world."""
+    def __init__(self, default_asked: Asked, market: Market | None = None) -> None:
+        """`default_asked` says who gave an answer that came from neither `first_proposals` nor `counter_all`; `market`
+        may be shared by the recorders of a world."""
         self.notes: list[Any] = []
-        self._writer = LogWriter(otherwise)
+        self._writer = LogWriter(default_asked)
         self._market = market
         self._day = -1
         self._world: Any = None
@@ -99,7 +99,7 @@ class Recorder:
         asking, made = self.asking_state, dict(proposals or ())
         for partner, outcome in made.items():
             if type(outcome) is not tuple:
-                made[partner] = kept(outcome)
+                made[partner] = frozen_copy(outcome)
         self.notes.extend((OPENED, asking.step, asking.relative_time, made, None, None))
 
     def answered(self, offers: Any, states: Any, responses: Any) -> None:
@@ -108,14 +108,15 @@ class Recorder:
         asking = self.asking_state
         for partner, outcome in offers.items():
             state = states.get(partner, asking)
-            seen += (partner, outcome if type(outcome) is tuple else kept(outcome), state.step, state.relative_time)
+            made = outcome if type(outcome) is tuple else frozen_copy(outcome)
+            seen += (partner, made, state.step, state.relative_time)
         if len(states) > len(offers):
             for partner in [one for one in states if one not in offers]:
                 seen += (partner, None, states[partner].step, states[partner].relative_time)
         for partner, given in responses.items():
             if given is not None:
                 outcome = given.outcome
-                answers += (partner, given.response, outcome if type(outcome) is tuple else kept(outcome))
+                answers += (partner, given.response, outcome if type(outcome) is tuple else frozen_copy(outcome))
         self.notes.extend((ANSWERED, asking.step, asking.relative_time, seen, answers, None))
 
     # -- the log --

@@ -23,7 +23,7 @@ from scml.oneshot.agent import OneShotAgent
 
 from echelon.hrl_xf.competitors.roster import base_of, derived_name
 from echelon.hrl_xf.recording.dawn_reader import Market
-from echelon.hrl_xf.recording.log_writer import AGREED, FAILED, PROPOSED, RESPONDED, kept
+from echelon.hrl_xf.recording.log_writer import AGREED, FAILED, PROPOSED, RESPONDED, frozen_copy
 from echelon.hrl_xf.recording.recorder import Recorder
 
 _PREFIX = "Tracked"
@@ -119,7 +119,7 @@ def _answers(cls: type[Any]) -> Methods:
         finally:
             recorder.asking = False
         try:
-            made = offer if type(offer) is tuple else kept(offer)
+            made = offer if type(offer) is tuple else frozen_copy(offer)
             recorder.notes.extend((PROPOSED, negotiator_id, state.step, state.relative_time, state.current_offer, made))
         except Exception:  # noqa: BLE001 - the world must go on whatever the recorder does
             recorder.count_failure()

@@ -38,10 +38,10 @@ def role_one_hot(seller: Bools) -> NDArray[np.float32]:
     return np.stack([~seller, seller], axis=-1).astype(np.float32)
 
 
-def _ratio(a: Floats, b: Floats, otherwise: Floats | float) -> Floats:
-    """a / b, and `otherwise` where b is not positive."""
+def _ratio(a: Floats, b: Floats, default: Floats | float) -> Floats:
+    """a / b, and `default` where b is not positive."""
     out = np.empty(a.shape)
-    out[...] = otherwise
+    out[...] = default
     return np.divide(a, b, out=out, where=b > 0)
 
 

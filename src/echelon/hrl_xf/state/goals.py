@@ -146,18 +146,18 @@ def _price(day: DayBatch, seller: bool, signed: Floats, money: Floats, offers: O
     D = np.divide(money, signed, out=np.zeros_like(money), where=has_D)
     mean = np.divide(paid, total, out=np.zeros_like(paid), where=has_A)
     A = np.where(has_D, mean, 0.5 * mean + 0.5 * _median(offers, weight, mean))
-    otherwise = np.broadcast_to((SELL_AT if seller else BUY_AT) * spot, D.shape)
+    default = np.broadcast_to((SELL_AT if seller else BUY_AT) * spot, D.shape)
     return np.select(
         [has_D & has_A, has_D, has_A],
         [0.65 * D + 0.25 * A + 0.10 * spot, 0.775 * D + 0.225 * spot, 0.575 * A + 0.425 * spot],
-        otherwise,
+        default,
     )
 
 
-def _median(offers: Offers, weight: Floats, otherwise: Floats) -> Floats:
+def _median(offers: Offers, weight: Floats, default: Floats) -> Floats:
     """Weighted median price a day and bucket; midway between two prices where half the weight is on each side.
 
-    (M, 4) weights -> (N, 4); `otherwise` where there is no weight.
+    (M, 4) weights -> (N, 4); `default` where there is no weight.
     """
     whole = np.rint(weight * _MEDIAN_SCALE).astype(np.int64)
     offer, bucket = np.nonzero(whole)
@@ -172,6 +172,6 @@ def _median(offers: Offers, weight: Floats, otherwise: Floats) -> Floats:
     target = 2 * before + total  # half way, doubled
     lower = np.searchsorted(2 * running, target, side="left")
     upper = np.minimum(np.searchsorted(2 * running, target, side="right"), end)
-    median = otherwise.copy().ravel()
+    median = default.copy().ravel()
     median[cells] = 0.5 * (price[lower] + price[upper])
-    return median.reshape(otherwise.shape)
+    return median.reshape(default.shape)

@@ -11,10 +11,10 @@ import pytest
 
 from echelon.hrl_xf.commands import export
 from echelon.hrl_xf.competitors.specs import parse_agent
-from echelon.hrl_xf.entry import package, texts
-from echelon.hrl_xf.entry.package import Entry, entry_of
-from echelon.hrl_xf.entry.sources import ExportError
 from echelon.hrl_xf.options.export import ExportOptions
+from echelon.hrl_xf.submission import package, texts
+from echelon.hrl_xf.submission.package import Entry, entry_of
+from echelon.hrl_xf.submission.sources import ExportError
 from echelon.hrl_xf.weights import BUNDLED, layer_in
 from tests.hrl_xf.test_bare_play import ABSENT, bare_world
 

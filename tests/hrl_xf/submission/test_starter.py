@@ -15,11 +15,6 @@ import pytest
 
 from echelon.hrl_xf.commands import export, new_agent, play
 from echelon.hrl_xf.competitors.specs import parse_agent
-from echelon.hrl_xf.entry.package import entry_of
-from echelon.hrl_xf.entry.starter import next_commands
-from echelon.hrl_xf.entry.starters.own_l2 import OwnGoals
-from echelon.hrl_xf.entry.starters.own_l3 import MyAgent as OwnL3
-from echelon.hrl_xf.entry.starters.own_l3 import OwnAnswers
 from echelon.hrl_xf.layers.l3_history import HistoryCache
 from echelon.hrl_xf.layers.l3_situation import Situation
 from echelon.hrl_xf.layers.protocols import L3Actions
@@ -29,6 +24,11 @@ from echelon.hrl_xf.options.play import PlayOptions
 from echelon.hrl_xf.state.day_batch import DayBatch, day_batch
 from echelon.hrl_xf.state.day_state import ACCEPT, END, REJECT
 from echelon.hrl_xf.state.l1_safety import L1SafetyLayer
+from echelon.hrl_xf.submission.package import entry_of
+from echelon.hrl_xf.submission.starter import next_commands
+from echelon.hrl_xf.submission.starters.own_l2 import OwnGoals
+from echelon.hrl_xf.submission.starters.own_l3 import MyAgent as OwnL3
+from echelon.hrl_xf.submission.starters.own_l3 import OwnAnswers
 from echelon.hrl_xf.weights import BUNDLED, layer_in
 from tests.hrl_xf.layers.examples import played
 from tests.hrl_xf.log_examples import PENGUIN_MIDDLE
@@ -112,7 +112,7 @@ def test_the_example_of_own_goals_buys_nothing_on_the_last_days() -> None:
     assert (goals.reshape(4, 4, 2, 2)[..., 1] == 1).all(), "prices are left alone"
 
 
-def test_an_example_that_cannot_work_says_why() -> None:
+def test_an_example_that_cannot_work_gives_the_reason() -> None:
     with pytest.raises(ValueError, match="BaselineExecutor is not a learnt L3; leave l3 as it is, or name a file"):
         OwnL3(l3="l1")
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import importlib.util
 from pathlib import Path
 
-from echelon.hrl_xf.entry import texts
 from echelon.hrl_xf.options.new_agent import Own, snake
+from echelon.hrl_xf.submission import texts
 from echelon.hrl_xf.weights import BUNDLED, STEMS, layer_in
 
 STARTERS = Path(__file__).parent / "starters"

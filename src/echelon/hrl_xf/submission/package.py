@@ -21,10 +21,10 @@ from typing import Any
 
 from echelon import __version__
 from echelon.hrl_xf.competitors.specs import AgentSpec
-from echelon.hrl_xf.entry import texts
-from echelon.hrl_xf.entry.sources import OWN, ExportError, Sources, relative_source, sources_of
 from echelon.hrl_xf.layers.weight_files import read_layer
 from echelon.hrl_xf.options.new_agent import snake
+from echelon.hrl_xf.submission import texts
+from echelon.hrl_xf.submission.sources import OWN, ExportError, Sources, relative_source, sources_of
 from echelon.hrl_xf.weights import BUNDLED, STEMS, layer_in
 
 MOST_BYTES = 5_000_000

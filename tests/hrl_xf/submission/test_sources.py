@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from echelon.hrl_xf.entry.sources import ExportError, relative_source, sources_of
+from echelon.hrl_xf.submission.sources import ExportError, relative_source, sources_of
 
 FILES = {
     "trader/__init__.py": "from .agent import Trader\n",
@@ -87,7 +87,7 @@ def test_an_import_that_cannot_be_made_relative_is_named_with_the_cure(folder: P
         relative_source("trader.agent", path, frozenset({"trader", "beside"}))
 
 
-def test_a_module_that_is_not_here_is_named(folder: Path) -> None:
+def test_a_missing_module_is_named(folder: Path) -> None:
     with pytest.raises(ExportError, match="no module nobody here; run the command in the folder"):
         sources_of("nobody")
     with pytest.raises(ExportError, match=r"no source file of trader\.missing"):
