@@ -20,8 +20,10 @@ from echelon.hrl_xf.dataset import datasets, tournament
 from echelon.hrl_xf.dataset.cache import parse_group
 from echelon.hrl_xf.dataset.samples import MicroBatch
 from echelon.hrl_xf.dataset.split import SPLITS, WorldSplit
+from echelon.hrl_xf.dataset.thread_tables import REPRESENTABLE
 from echelon.hrl_xf.dataset.tournament import TournamentData
 from echelon.hrl_xf.recording.log_files import find_logs
+from echelon.hrl_xf.state.day_state import REJECT
 from echelon.hrl_xf.state.l1_safety import compute_l1_baseline
 from tests.hrl_xf.log_examples import LOGS, PENGUIN_FIRST, plain_logging, put, text_of
 from tests.hrl_xf.state.examples import same_bits
@@ -192,7 +194,7 @@ def assert_sound(folder: Path, content: bytes) -> bool:
     assert (d.op[~d.on_table] != 0).all()
     deal = data.tables.store.take("thread.deal", data.rows("thread"))
     assert ((deal[:, 0] > 0) | (deal == 0).all(axis=1)).all()
-    rows = np.flatnonzero(d.in_range)
+    rows = np.flatnonzero((d.op == REJECT) & (d.l1_rules == REPRESENTABLE))
     quantity, ahead, _ = d.offer[rows].T
     assert d.open[rows, ahead].all()
     assert (quantity <= d.safe[rows, ahead]).all()

@@ -18,7 +18,8 @@ import torch
 from echelon.hrl_xf.data_pipeline import load_tournament_data
 from echelon.hrl_xf.dataset.datasets import L4Dataset, MicroDataset
 from echelon.hrl_xf.dataset.tournament import Goals, TournamentData, open_tournament
-from echelon.hrl_xf.layers.l3_situation import P_SIZE, Q_SIZE, Array, Situation, context_of
+from echelon.hrl_xf.layers.l3_situation import P_SIZE, Q_SIZE, Situation, context_of
+from echelon.hrl_xf.layers.play_arrays import Array
 from echelon.hrl_xf.layers.protocols import L3Actions
 from echelon.hrl_xf.layers.rules import HeuristicCoordinator, HeuristicManager
 from echelon.hrl_xf.learning.sources import alphas_of, situation_of

@@ -220,11 +220,11 @@ class LitaAgentHRL(CountsFallbacks, StdSyncAgent):  # type: ignore[misc]
     def _answer_without(self, play: DayPlay, questions: list[Question]) -> dict[str, Wish]:
         """The answers of nothing learnt."""
         try:
-            play.go_on_with(rule_layers())
+            play.continue_with(rule_layers())
             return play.answer(questions)
         except Exception as error:  # noqa: BLE001 - as above
             self._fall_back(error)
-            play.go_on_with(plain_layers())
+            play.continue_with(plain_layers())
             return play.answer(questions)
 
     def _show(self, look: Callable[[DayPlay, AnsweredCall], None], play: DayPlay, decided: AnsweredCall) -> None:

@@ -12,7 +12,7 @@ from echelon.hrl_xf.arena.plan import ArenaPlan, configuration, parse_field
 from echelon.hrl_xf.arena.seat import SeatRecord, seat_record
 from echelon.hrl_xf.arena.world import start
 from echelon.hrl_xf.competitors.specs import parse_agent
-from echelon.hrl_xf.state.day_batch import Ledger, day_batch
+from echelon.hrl_xf.state.day_batch import day_batch
 from echelon.hrl_xf.state.day_state import DayState, Offer, Role
 from echelon.hrl_xf.state.l1_safety import L1SafetyLayer, safe_quantity
 from echelon.hrl_xf.state.schema import (
@@ -22,6 +22,7 @@ from echelon.hrl_xf.state.schema import (
     DecisionEntry,
     NegotiationSuccessEntry,
 )
+from tests.hrl_xf.state.examples import ledger_of
 
 Seat = tuple[SeatRecord, AgentLog, Any, str]
 
@@ -52,7 +53,7 @@ def test_safe_quantity_by_hand() -> None:
 def beyond(day: DayState, deals: list[tuple[Role, Offer]], role: Role, offer: Offer) -> int:
     """Pieces beyond L1's limits, by the plain route: one day, its ledger, one offer."""
     days = day_batch([day])
-    limits = L1SafetyLayer().limits(days, Ledger.from_deals(days, [deals]))
+    limits = L1SafetyLayer().limits(days, ledger_of(days, [deals]))
     q, time, price = offer
     room = (limits.Q_safe_sell if role == "seller" else limits.Q_safe)[0, time - day.current_step]
     if role == "buyer" and price:

@@ -18,7 +18,7 @@ from echelon.hrl_xf.arena.world import start
 from echelon.hrl_xf.competitors.roster import agent_class
 from echelon.hrl_xf.competitors.shield import Shield, shielded
 from echelon.hrl_xf.competitors.specs import parse_agent
-from echelon.hrl_xf.state.day_batch import Ledger, day_batch
+from echelon.hrl_xf.state.day_batch import day_batch
 from echelon.hrl_xf.state.day_state import ACCEPT, REJECT, DayState, Issues, Offer, Role
 from echelon.hrl_xf.state.l1_safety import L1SafetyLayer
 from echelon.hrl_xf.state.reservation import NOTHING, Wish
@@ -30,7 +30,7 @@ from echelon.hrl_xf.state.schema import (
     NegotiationSuccessEntry,
 )
 from tests.hrl_xf.conftest import contracts_of
-from tests.hrl_xf.state.examples import a_day
+from tests.hrl_xf.state.examples import a_day, ledger_of
 
 
 def take(q: int, t: int = 12, p: int = 30) -> Wish:
@@ -130,7 +130,7 @@ def worst_room(day: DayState, deals: list[tuple[Role, Offer]], promised: dict[st
     for side in ("buyer", "seller"):
         mine = [(role, deal) for role, deal in promised.values() if role == side]
         if mine:
-            limits = layer.limits(days, Ledger.from_deals(days, [[*deals, *mine]]))
+            limits = layer.limits(days, ledger_of(days, [[*deals, *mine]]))
             room = limits.buy_room[0] if side == "buyer" else limits.sell_room[0]
             left += [room[t - day.current_step] for _, (_, t, _) in mine if side == "seller" or t < day.n_steps - 1]
             left += [limits.money_room[0]] if side == "buyer" else []

@@ -19,12 +19,12 @@ from echelon.hrl_xf.dataset.thread_tables import (
 )
 from echelon.hrl_xf.dataset.tournament import Decisions, TournamentData
 from echelon.hrl_xf.recording.log_columns import ASKED
-from echelon.hrl_xf.state.day_batch import Ledger, day_batch, in_days_ahead
+from echelon.hrl_xf.state.day_batch import day_batch, in_days_ahead
 from echelon.hrl_xf.state.day_state import ANSWERS, Offer
 from echelon.hrl_xf.state.l1_safety import L1SafetyLayer
 from echelon.hrl_xf.state.schema import AgentLog, DailyStatusEntry, Decision, DecisionEntry, NegotiationSuccessEntry
 from tests.hrl_xf.log_examples import PENGUIN_FIRST, PENGUIN_MIDDLE, RANDOM, data_of, log_of
-from tests.hrl_xf.state.examples import day_records, goals_of, same_bits
+from tests.hrl_xf.state.examples import day_records, goals_of, ledger_of, same_bits
 
 LAYER = L1SafetyLayer()
 Found = tuple[int, Decision, int]  # day, decision, its place among the entries
@@ -122,7 +122,7 @@ def test_l1s_view_of_each_decision_is_l1s_own(case: tuple[AgentLog, TournamentDa
             if isinstance(e, NegotiationSuccessEntry) and e.day == day
         ]
         state = day_batch([days[day]])
-        ledger = Ledger.from_deals(state, [deals])
+        ledger = ledger_of(state, [deals])
         out = LAYER.compute(state, ledger, d.role, d.issues)
         answer = LAYER.answer(out, in_days_ahead([d.offer or (0, day, 0)], day), np.array([d.offer is not None]))
         legal = LAYER.legal_baseline(out)

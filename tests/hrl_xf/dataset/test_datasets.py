@@ -11,13 +11,14 @@ import pytest
 
 from echelon.hrl_xf.dataset.datasets import MicroDataset, macro_of, micro_of
 from echelon.hrl_xf.dataset.goal_backfill import with_goals
+from echelon.hrl_xf.dataset.thread_tables import REPRESENTABLE
 from echelon.hrl_xf.dataset.tournament import TournamentData
-from echelon.hrl_xf.state.day_batch import Ledger, day_batch
+from echelon.hrl_xf.state.day_batch import day_batch
 from echelon.hrl_xf.state.features import StateBuilder
 from echelon.hrl_xf.state.goals import goal_mask, open_goal
 from echelon.hrl_xf.state.schema import AgentLog, DailyStatusEntry, DecisionEntry, NegotiationSuccessEntry
 from tests.hrl_xf.log_examples import PENGUIN_FIRST, PENGUIN_MIDDLE, RANDOM, SHORT, data_of, log_of, with_entries
-from tests.hrl_xf.state.examples import day_records, goals_of, same_bits
+from tests.hrl_xf.state.examples import day_records, goals_of, ledger_of, same_bits
 
 ROWS = {"thread", "day"}
 """Numbers of rows in the tables."""
@@ -78,7 +79,7 @@ def test_residuals_lead_from_the_base_to_the_experts_offer(data: TournamentData)
     assert np.array_equal((d.legal_baseline + d.residual)[rejects], d.offer[rejects])
     assert not d.residual[~rejects].any()
     # what is trained on is inside L1's mask: its log-probability is finite
-    rows = np.flatnonzero(d.in_range)
+    rows = np.flatnonzero(rejects & (d.l1_rules == REPRESENTABLE))
     assert len(rows) > 20
     quantity, ahead, _ = d.offer[rows].T
     assert d.open[rows, ahead].all()
@@ -104,7 +105,7 @@ def test_open_goals_follow_the_ledger_of_the_moment(data: TournamentData) -> Non
     targets = [(e.day, e.data) for e in log.entries if isinstance(e, DecisionEntry) and e.data.sent]
     wanted = {}
     for day, d in targets:
-        ledger = Ledger.from_deals(day_batch([records[day].day]), [records[day].deals[: d.deals_before]])
+        ledger = ledger_of(day_batch([records[day].day]), [records[day].deals[: d.deals_before]])
         wanted[day, d.mechanism_id, d.round] = open_goal(goals_of([records[day]]), ledger)[0]
     n = len(targets)
     ids = [tuple(data.negotiation_id(int(t)).split("/")) for t in m.thread[:n]]

@@ -13,16 +13,22 @@ from numpy.typing import NDArray
 
 from echelon.hrl_xf.data_pipeline import load_l4_distill_data, load_tournament_data
 from echelon.hrl_xf.dataset.goal_backfill import predicted_goals
+from echelon.hrl_xf.layers.l2_play import LearntManager, predicted
+from echelon.hrl_xf.state.day_batch import DayBatch
+from echelon.hrl_xf.state.features import DayFeatures
 from tests.hrl_xf.log_examples import PENGUIN_FIRST, PENGUIN_MIDDLE, data_of, log_of
 from tests.hrl_xf.state.examples import same_bits
 
 
-class Linear:
+class Linear(LearntManager):
     """A stand-in for a trained L2: any function of the features will do."""
 
     def __init__(self, horizon: int = 40, size: int = 16, value: float = 1.0) -> None:
         self.horizon, self.size, self.value = horizon, size, value
         self.sizes: list[int] = []
+
+    def goals_of_features(self, days: DayBatch, x: DayFeatures) -> NDArray[Any]:
+        return predicted(self.predict_goals, self.horizon, days, x)
 
     def predict_goals(self, x_static: Any, X_temporal: Any, x_role: Any, *, spot: Any, goal_mask: Any) -> NDArray[Any]:
         assert X_temporal.shape[1:] == (41, 10)

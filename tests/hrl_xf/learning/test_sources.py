@@ -11,9 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from echelon.hrl_xf.dataset.datasets import l4_of, macro_of, micro_of
+from echelon.hrl_xf.dataset.thread_tables import REPRESENTABLE
 from echelon.hrl_xf.dataset.tournament import TournamentData
 from echelon.hrl_xf.learning.losses import l3_loss
 from echelon.hrl_xf.learning.sources import L2Source, L3Source, alphas_of, shuffled
+from echelon.hrl_xf.state.day_state import REJECT
 from tests.hrl_xf.layers.examples import small_l3, teacher_alpha
 
 pytestmark = pytest.mark.numeric
@@ -35,7 +37,8 @@ def test_the_sources_give_what_the_data_say(data: TournamentData, monkeypatch: p
         assert torch.equal(a.rows.offer_counts, b.rows.offer_counts)
         torch.testing.assert_close(l3_loss(layer, a)[0], l3_loss(layer, b)[0])
     batch = micro.batch(np.arange(len(micro)))
-    assert np.array_equal(held.column("offer_counts"), batch.decisions.in_range)
+    d = batch.decisions
+    assert np.array_equal(held.column("offer_counts"), (d.op == REJECT) & (d.l1_rules == REPRESENTABLE))
     assert np.array_equal(held.column("op"), batch.decisions.op)
 
 

@@ -17,14 +17,14 @@ from echelon.hrl_xf.networks.l3_executor import TemporalDecisionTransformer
 from echelon.hrl_xf.networks.l4_coordinator import GlobalCoordinator
 from echelon.hrl_xf.play.choice import plain_layers
 from echelon.hrl_xf.play.day import BadLayerError, DayPlay, Question
-from echelon.hrl_xf.state.day_batch import Ledger, day_batch
+from echelon.hrl_xf.state.day_batch import day_batch
 from echelon.hrl_xf.state.day_state import ACCEPT, END, REJECT, DayState, Issues, Offer, Role
 from echelon.hrl_xf.state.goals import open_goal
 from echelon.hrl_xf.state.l1_safety import L1SafetyLayer
 from echelon.hrl_xf.state.reservation import NOTHING, Wish
 from tests.hrl_xf.layers.examples import wild
 from tests.hrl_xf.play.agent_cases import AcceptingExecutor, actions
-from tests.hrl_xf.state.examples import a_day, days, last_day, same_bits
+from tests.hrl_xf.state.examples import a_day, days, last_day, ledger_of, same_bits
 from tests.laws import examples
 from tests.rounding import assert_equal_but_for_rounding
 
@@ -258,7 +258,7 @@ def test_the_view_of_l1_is_that_of_the_deals_so_far(data: st.DataObject) -> None
         assert play.last_call is not None
         rows = np.zeros(len(left), np.int64)
         sells = np.array([left[name] == "seller" for name in sorted(left)])
-        ledger = Ledger.from_deals(batch, [signed])
+        ledger = ledger_of(batch, [signed])
         wanted = LAYER.compute(batch.take(rows), ledger.take(rows), sells)
         for f in fields(wanted):
             assert same_bits(getattr(play.last_call.l1, f.name), getattr(wanted, f.name)), f.name
@@ -306,7 +306,7 @@ def test_after_a_failure_the_plain_layers_answer_the_same_call() -> None:
     with pytest.raises(BadLayerError, match="at least 1"):
         play.answer(question)
     assert play.promised == {}
-    play.go_on_with(plain_layers())
+    play.continue_with(plain_layers())
     assert play.answer(question) == plain.answer(question)
     assert play.threads["x"].told == plain.threads["x"].told, "the partner's offer is heard once"
 

@@ -246,10 +246,16 @@ def spoken(days: DayBatch, offers: Sequence[Sequence[tuple[Role, Offer, int, int
     return Offers(row, seller == 1, time - step[row], quantity, price, age_of(round_, rounds))
 
 
+def ledger_of(days: DayBatch, deals: Sequence[Sequence[tuple[Role, Offer]]]) -> Ledger:
+    """Everything in `deals[i]` signed on day i."""
+    ledger, first = Ledger.after_each_deal(days, deals)
+    return ledger.take(first + np.array([len(d) for d in deals], np.int64))
+
+
 def goals_of(records: Sequence[DayRecord], horizon: int = 40, buckets: Buckets = BUCKETS) -> NDArray[np.float32]:
     """The labels of a log's days.  # (N, 16)"""
     days = day_batch([record.day for record in records], horizon)
-    ledger = Ledger.from_deals(days, [record.deals for record in records])
+    ledger = ledger_of(days, [record.deals for record in records])
     seen = spoken(days, [record.seen for record in records])
     own = spoken(days, [[(role, offer, 0, 1) for role, offer in record.own.values()] for record in records])
     return reconstruct_l2_goals(days, ledger, seen, own, buckets)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from echelon.hrl_xf.state.day_batch import DayBatch, Ledger, Offers, day_batch
 from echelon.hrl_xf.state.day_state import DayState, Offer, Role
-from tests.hrl_xf.state.examples import BUSY, days, deals, same_bits
+from tests.hrl_xf.state.examples import BUSY, days, deals, ledger_of, same_bits
 from tests.laws import examples
 
 DEALS: list[tuple[Role, Offer]] = [("buyer", (5, 12, 20)), ("seller", (3, 10, 30)), ("buyer", (2, 12, 21))]
@@ -33,7 +33,7 @@ def test_days_may_be_taken_in_any_order_and_repeated(some: list[DayState], rows:
 
 
 def test_a_ledger_holds_quantities_and_money_by_days_ahead() -> None:
-    ledger = Ledger.from_deals(day_batch([BUSY]), [DEALS])
+    ledger = ledger_of(day_batch([BUSY]), [DEALS])
     assert ledger.q_in[0, :4].tolist() == [0, 0, 7, 0]
     assert ledger.payables[0, :4].tolist() == [0, 0, 142, 0]
     assert ledger.q_out[0, :4].tolist() == [3, 0, 0, 0]
@@ -59,7 +59,7 @@ def test_a_ledger_after_n_deals_is_the_ledger_of_those_deals(data: st.DataObject
         for n in range(len(of_day) + 1):
             row = ledgers.take(np.array([first[i] + n]))
             assert_same_ledger(row, step_by_step)
-            assert_same_ledger(row, Ledger.from_deals(alone, [of_day[:n]]))
+            assert_same_ledger(row, ledger_of(alone, [of_day[:n]]))
             if n < len(of_day):
                 step_by_step = step_by_step.with_deal(0, *of_day[n])
 
@@ -69,6 +69,6 @@ def test_deals_outside_the_horizon_are_refused() -> None:
     with pytest.raises(ValueError, match=r"not within 0\.\.40"):
         Ledger.empty(batch).with_deal(0, "buyer", (1, 9, 20))
     with pytest.raises(ValueError, match=r"not within 0\.\.40"):
-        Ledger.from_deals(batch, [[("seller", (1, 51, 20))]])
+        ledger_of(batch, [[("seller", (1, 51, 20))]])
     with pytest.raises(ValueError, match="deals of 2 days"):
-        Ledger.from_deals(batch, [[], []])
+        ledger_of(batch, [[], []])

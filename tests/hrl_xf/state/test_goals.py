@@ -21,7 +21,7 @@ from echelon.hrl_xf.state.schema import (
     NegotiationSuccess,
     NegotiationSuccessEntry,
 )
-from tests.hrl_xf.state.examples import DayRecord, a_day, day_records, days, deals, goals_of, same_bits
+from tests.hrl_xf.state.examples import DayRecord, a_day, day_records, days, deals, goals_of, ledger_of, same_bits
 from tests.laws import examples
 
 Seen = tuple[Role, Offer, int, int]
@@ -175,7 +175,7 @@ def test_open_goal_by_hand() -> None:
     """Wanted to buy 10, 4, 1, 0 and sell 3, 0, 0, 2; bought 8 for the day after tomorrow, sold 5 today."""
     goal = np.array([[10, 19, 3, 31], [4, 19, 0, 31], [1, 19, 0, 31], [0, 19, 2, 31]], np.float32).reshape(1, 16)
     batch = day_batch([a_day()])
-    ledger = Ledger.from_deals(batch, [[("buyer", (8, 12, 20)), ("seller", (5, 10, 30))]])
+    ledger = ledger_of(batch, [[("buyer", (8, 12, 20)), ("seller", (5, 10, 30))]])
     assert open_goal(goal, Ledger.empty(batch)).tolist() == [[[10, 3], [4, 0], [1, 0], [0, 2]]]
     assert open_goal(goal, ledger).tolist() == [[[4, 0], [2, 0], [1, 0], [0, 2]]]
 

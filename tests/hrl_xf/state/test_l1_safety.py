@@ -14,7 +14,7 @@ from echelon.hrl_xf.state import l1_safety
 from echelon.hrl_xf.state.day_batch import Ledger, day_batch, in_days_ahead, issue_bounds
 from echelon.hrl_xf.state.day_state import Answer, DayState, Issues, Offer, Role
 from echelon.hrl_xf.state.l1_safety import L1Output, L1SafetyLayer, compute_l1_baseline, compute_l1_baseline_offline
-from tests.hrl_xf.state.examples import a_day, commitments, days, deals, issues, reference, same_bits
+from tests.hrl_xf.state.examples import a_day, commitments, days, deals, issues, ledger_of, reference, same_bits
 from tests.laws import examples
 
 LAYER = L1SafetyLayer()
@@ -22,7 +22,7 @@ LAYER = L1SafetyLayer()
 
 def look(day: DayState, role: Role = "buyer", signed: list[tuple[Role, Offer]] | None = None) -> L1Output:
     batch = day_batch([day])
-    return LAYER.compute(batch, Ledger.from_deals(batch, [signed or []]), role)
+    return LAYER.compute(batch, ledger_of(batch, [signed or []]), role)
 
 
 def ask(out: L1Output, offer: Offer | None) -> tuple[Answer, Offer | None]:
@@ -261,7 +261,7 @@ def test_limits_are_those_of_the_reference(data: st.DataObject) -> None:
     day = data.draw(days())
     signed = data.draw(deals(day))
     batch = day_batch([day])
-    limits = LAYER.limits(batch, Ledger.from_deals(batch, [signed]))
+    limits = LAYER.limits(batch, ledger_of(batch, [signed]))
     buy, sell, money = reference(day, signed)
     assert limits.buy_room[0].tolist() == buy
     assert limits.sell_room[0].tolist() == sell
@@ -277,7 +277,7 @@ def test_what_clip_returns_is_legal_and_within_every_limit_or_nothing(data: st.D
     last = min(day.horizon, day.n_steps - 1 - day.current_step)
     bounds = data.draw(issues(day.current_step, day.current_step + last))
     batch = day_batch([day])
-    out = LAYER.compute(batch, Ledger.from_deals(batch, [signed]), role, bounds)
+    out = LAYER.compute(batch, ledger_of(batch, [signed]), role, bounds)
     number = st.floats(-100, 100) | st.sampled_from([float("nan"), float("inf"), float("-inf")])
     actions = [data.draw(st.tuples(number, number, number)), tuple(out.baseline[0])]
     buy, sell, money = reference(day, signed)
@@ -302,7 +302,7 @@ def test_safety_is_closed_under_its_own_deals(data: st.DataObject) -> None:
     """Sign all that L1 accepts or proposes, one after the other: no limit that held is ever broken."""
     day = data.draw(days(healthy=True))
     batch = day_batch([day])
-    ledger = Ledger.from_deals(batch, [data.draw(deals(day) if data.draw(st.booleans()) else st.just([]))])
+    ledger = ledger_of(batch, [data.draw(deals(day) if data.draw(st.booleans()) else st.just([]))])
     tradable = np.arange(41) <= batch.last[0]
     step, last = day.current_step, day.current_step + int(batch.last[0])
     offer = st.tuples(st.integers(1, 20), st.integers(step, last), st.integers(1, 90))
@@ -331,11 +331,11 @@ def test_a_threads_limits_do_not_depend_on_other_threads(data: st.DataObject) ->
     sells = np.array([data.draw(st.booleans()) for _ in some])
     offers = np.array([[5, 0, 20] for _ in some])
     batch = day_batch(some)
-    together = LAYER.compute(batch, Ledger.from_deals(batch, signed), sells)
+    together = LAYER.compute(batch, ledger_of(batch, signed), sells)
     answers = LAYER.answer(together, offers)
     for i, day in enumerate(some):
         one = day_batch([day])
-        alone = LAYER.compute(one, Ledger.from_deals(one, [signed[i]]), "seller" if sells[i] else "buyer")
+        alone = LAYER.compute(one, ledger_of(one, [signed[i]]), "seller" if sells[i] else "buyer")
         for f in fields(L1Output):
             assert same_bits(getattr(alone, f.name)[0], getattr(together, f.name)[i]), f.name
         assert LAYER.answer(alone, offers[i : i + 1]).row(0, 0) == answers.row(i, 0)

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from echelon.hrl_xf.state.day_batch import Ledger, day_batch, in_days_ahead
+from echelon.hrl_xf.state.day_batch import day_batch, in_days_ahead
 from echelon.hrl_xf.state.day_state import ACCEPT, END, REJECT, DayState, Issues, Offer, Role
 from echelon.hrl_xf.state.l1_safety import L1SafetyLayer
 from echelon.hrl_xf.state.reservation import NOTHING, Reservations, Wish
-from tests.hrl_xf.state.examples import a_day, commitments, days, deals, reference
+from tests.hrl_xf.state.examples import a_day, commitments, days, deals, ledger_of, reference
 from tests.laws import examples
 
 LAYER = L1SafetyLayer()
@@ -18,7 +18,7 @@ LAYER = L1SafetyLayer()
 
 def book_of(day: DayState, role: Role, signed: list[tuple[Role, Offer]] | None = None) -> Reservations:
     batch = day_batch([day])
-    ledger = Ledger.from_deals(batch, [signed or []])
+    ledger = ledger_of(batch, [signed or []])
     seller = role == "seller"
     return Reservations(LAYER, batch, ledger, seller, batch.sell_issues if seller else batch.buy_issues)
 

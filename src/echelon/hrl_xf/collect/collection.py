@@ -174,15 +174,7 @@ def report(collected: Collection, output_dir: Path, *, with_scores: bool = True)
     results = collected.results
     files = sum(len(r.log_files) for r in results)
     size = sum(r.log_bytes for r in results)
-    log.info(
-        "%d of %d worlds in %s; this run played %d in %s (%.1f worlds/min)",
-        len(results),
-        collected.planned,
-        output_dir,
-        collected.run.played,
-        minutes(collected.run.seconds),
-        collected.run.worlds_per_minute,
-    )
+    log.info("%s", collected.run.line(len(results), collected.planned, output_dir))
     if files:
         log.info("%d logs, %.1f MB (%.0f kB each)", files, size / 1e6, size / 1e3 / files)
     for one in rank(results) if with_scores else ():
@@ -192,8 +184,7 @@ def report(collected: Collection, output_dir: Path, *, with_scores: bool = True)
         log.warning("the tracker itself failed %d times; see first_tracker_failure in the logs' stats", broken)
     for line in fallback_lines(results):
         log.warning("%s", line)
-    if collected.run.failed:
-        log.error("%d worlds failed; they are described in %s", len(collected.run.failed), output_dir / "failed")
+    collected.run.log_failures(output_dir)
 
 
 def fallback_lines(results: list[WorldResult]) -> list[str]:

@@ -18,7 +18,7 @@ import msgspec
 
 from echelon.runtime.execution.tasks import Task, TaskResult, run_tasks
 from echelon.runtime.files import LockedError, locked, write_json
-from echelon.runtime.progress import WorkProgress
+from echelon.runtime.progress import WorkProgress, minutes
 from echelon.runtime.rundir import check_options, read_config
 
 log = logging.getLogger(__name__)
@@ -74,9 +74,17 @@ class RunOutcome:
     failed: list[str]
     seconds: float
 
-    @property
-    def worlds_per_minute(self) -> float:
-        return 60.0 * self.played / self.seconds if self.seconds > 0 else 0.0
+    def line(self, existing: int, planned: int, folder: Path) -> str:
+        """What exists now, and how fast it went."""
+        pace = 60.0 * self.played / self.seconds if self.seconds > 0 else 0.0
+        return (
+            f"{existing} of {planned} worlds in {folder}; this run played {self.played} in {minutes(self.seconds)} "
+            f"({pace:.1f} worlds/min)"
+        )
+
+    def log_failures(self, folder: Path) -> None:
+        if self.failed:
+            log.error("%d worlds failed; they are described in %s", len(self.failed), folder / FAILED)
 
 
 class RunSettings(Protocol):

@@ -99,19 +99,10 @@ def announce(
 
 def report(contest: Contest, results: Sequence[ArenaResult], played: RunOutcome, output_dir: Path) -> None:
     """Report what exists now, how fast it went and what failed."""
-    log.info(
-        "%d of %d worlds in %s; this run played %d in %s (%.1f worlds/min)",
-        len(results),
-        contest.worlds * len(contest.competitors),
-        output_dir,
-        played.played,
-        minutes(played.seconds),
-        played.worlds_per_minute,
-    )
+    log.info("%s", played.line(len(results), contest.worlds * len(contest.competitors), output_dir))
     for line in fallback_lines(results):
         log.warning("%s", line)
-    if played.failed:
-        log.error("%d worlds failed; they are described in %s", len(played.failed), output_dir / "failed")
+    played.log_failures(output_dir)
 
 
 def fallback_lines(results: Sequence[ArenaResult]) -> list[str]:

@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from echelon.hrl_xf.dataset.samples import (
-    Array,
     L4Batch,
     L4DistillSample,
     MacroBatch,
@@ -27,6 +26,7 @@ from echelon.hrl_xf.dataset.split import Split, WorldSplit
 from echelon.hrl_xf.dataset.thread_tables import unpack_answer
 from echelon.hrl_xf.dataset.tournament import Decisions, TournamentData
 from echelon.hrl_xf.layers.l4_features import ThreadStates, global_features, teacher_alphas, thread_features
+from echelon.hrl_xf.layers.play_arrays import Array
 from echelon.hrl_xf.state.day_state import REJECT
 from echelon.hrl_xf.state.features import role_one_hot
 from echelon.hrl_xf.state.goals import goal_mask

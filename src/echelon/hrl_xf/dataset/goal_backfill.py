@@ -7,36 +7,17 @@ which knows the day's deals: a decision sees the future in it. It is for analysi
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal, Protocol, get_args
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from echelon.hrl_xf.dataset.tournament import Goals, TournamentData
-from echelon.hrl_xf.state.goals import GOAL_SIZE, goal_mask
-from echelon.runtime.arrays import Bools
+from echelon.hrl_xf.layers.l2_play import LearntManager
+from echelon.hrl_xf.state.goals import GOAL_SIZE
 
 GoalBackfill = Literal["none", "v2", "l2"]
 BATCH = 4096
-
-
-class GoalModel(Protocol):
-    """What the pipeline needs of a trained L2. `echelon.hrl_xf.networks.l2_manager.load_l2(path)` returns one."""
-
-    @property
-    def horizon(self) -> int:
-        """X_temporal has horizon + 1 rows."""
-
-    def predict_goals(
-        self,
-        x_static: NDArray[np.float32],  # (N, 12)
-        X_temporal: NDArray[np.float32],  # (N, H+1, 10)
-        x_role: NDArray[np.float32],  # (N, 2)
-        *,
-        spot: NDArray[np.float32],  # (N, 2) spot prices in and out
-        goal_mask: Bools,  # (N, 16)
-    ) -> NDArray[np.float32]:
-        """Goals in pieces and currency.  # (N, 16)"""
 
 
 def check_goal_options(backfill: str, l2_model_path: str | Path | None, allowed: tuple[str, ...]) -> None:
@@ -71,15 +52,13 @@ def with_goals(
     return data.with_goals(Goals(backfill, values))
 
 
-def load_model(path: Path, device: str = "cpu") -> GoalModel:
-    from echelon.hrl_xf.networks.l2_manager import (
-        load_l2,  # imports torch, which a data set without goals does not need
-    )
+def load_model(path: Path, device: str = "cpu") -> LearntManager:
+    from echelon.hrl_xf.networks.l2_manager import load_l2  # imports torch, which a data set without goals spares
 
     return load_l2(path, device)
 
 
-def predicted_goals(data: TournamentData, model: GoalModel, batch_size: int = BATCH) -> NDArray[np.float32]:
+def predicted_goals(data: TournamentData, model: LearntManager, batch_size: int = BATCH) -> NDArray[np.float32]:
     """The model's goals for all chosen days, in large batches.  # (days of the store, 16)"""
     if model.horizon != data.horizon:
         raise ValueError(
@@ -90,9 +69,7 @@ def predicted_goals(data: TournamentData, model: GoalModel, batch_size: int = BA
     for begin in range(0, len(rows), batch_size):
         some = rows[begin : begin + batch_size]
         days = data.tables.days(some)
-        x, mask = data.tables.build(days), goal_mask(days)
-        spot = np.stack([days.spot_price_in, days.spot_price_out], axis=-1).astype(np.float32)
-        found = np.asarray(model.predict_goals(x.x_static, x.X_temporal, x.x_role, spot=spot, goal_mask=mask))
+        found = np.asarray(model.goals_of_features(days, data.tables.build(days)))
         if found.shape != (len(some), GOAL_SIZE) or not np.isfinite(found).all():
             raise ValueError(
                 f"the L2 model gave goals of shape {found.shape} with {int((~np.isfinite(found)).sum())} values that "

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
 from echelon.hrl_xf.dataset.tournament import Decisions, Threads
+from echelon.hrl_xf.layers.play_arrays import Array
 from echelon.runtime.arrays import Bools, Ints
-
-Array = NDArray[np.float32]
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from rich.console import Console
 from echelon.hrl_xf.dataset.cache import LogCache, LogRecord, fingerprint
 from echelon.hrl_xf.dataset.shards import IN_MEMORY, Store, map_shard, ranges, read_metadata
 from echelon.hrl_xf.dataset.table_schema import OF_DAY, OF_LOG
-from echelon.hrl_xf.dataset.thread_tables import REPRESENTABLE, unpack_answer
+from echelon.hrl_xf.dataset.thread_tables import unpack_answer
 from echelon.hrl_xf.recording.log_files import BadLog, find_logs, match_agents
 from echelon.hrl_xf.state.day_batch import DayBatch, Offers
 from echelon.hrl_xf.state.day_state import REJECT
@@ -76,12 +76,6 @@ class Decisions:
     def residual(self) -> Ints:
         """The offer less the legal baseline; zeros unless REJECT.  # (N, 3)"""
         return np.where((self.op == REJECT)[:, None], self.offer - self.legal_baseline, 0)
-
-    @property
-    def in_range(self) -> Bools:
-        """A REJECT whose offer L1 lets pass and L3 can name.  # (N,)"""
-        found: Bools = (self.op == REJECT) & (self.l1_rules == REPRESENTABLE)
-        return found
 
 
 class SampleTables:

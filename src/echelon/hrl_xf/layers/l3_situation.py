@@ -18,6 +18,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from echelon.hrl_xf.layers.play_arrays import Array
 from echelon.hrl_xf.state.l1_safety import L1Output, L1SafetyLayer, LegalOffers
 from echelon.hrl_xf.state.threads import DELTA_P, DELTA_Q
 from echelon.runtime.arrays import Bools, Floats, Ints
@@ -34,7 +35,6 @@ RATIOS = 11
 SHARES = 9
 """Places on the scale of a quantity against the thread's share: 1/4 to 4 times, in steps of √2."""
 
-Array = NDArray[np.float32]
 Mode = Literal["residual", "direct"]
 NEAR_DAYS = 11
 """Days ahead whose limits are in the context: the game's horizon is 10."""

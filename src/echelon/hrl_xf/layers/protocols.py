@@ -9,10 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from echelon.hrl_xf.layers.l3_situation import Situation
+from echelon.hrl_xf.layers.play_arrays import Array
 from echelon.hrl_xf.state.day_batch import DayBatch
 from echelon.runtime.arrays import Bools, Ints
-
-Array = NDArray[np.float32]
 
 
 class Executor(Protocol):

@@ -28,7 +28,8 @@ from echelon.hrl_xf.dataset.thread_tables import (
     SAFE_QUANTITY,
 )
 from echelon.hrl_xf.dataset.tournament import TournamentData
-from echelon.hrl_xf.layers.protocols import Array, Coordinator
+from echelon.hrl_xf.layers.play_arrays import Array
+from echelon.hrl_xf.layers.protocols import Coordinator
 from echelon.hrl_xf.learning.figures import Figures
 from echelon.hrl_xf.learning.sources import situation_of
 from echelon.hrl_xf.networks.l3_executor import TemporalDecisionTransformer

@@ -16,8 +16,9 @@ import hashlib
 import logging
 from collections.abc import Callable, Iterator
 from dataclasses import fields
+from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, ParamSpec
 
 import numpy as np
 
@@ -40,6 +41,7 @@ from echelon.runtime.devices import device_of
 
 log = logging.getLogger(__name__)
 Stop = Callable[[], bool]
+P = ParamSpec("P")
 
 
 def _never() -> bool:
@@ -206,25 +208,20 @@ def l4_distill_epochs(
     yield from _phase(task, settings, cfg, cfg.l4_resume_path, stop)
 
 
-def train_l2_bc(
-    layer: HorizonManagerPPO, data: MacroDataset, cfg: TrainConfig, val: MacroDataset | None = None
-) -> list[EpochReport]:
-    """Train L2 by behaviour cloning; each epoch is shown."""
-    return shown(l2_bc_epochs(layer, data, cfg, val))
+def _all_epochs(epochs: Callable[P, Iterator[EpochReport]]) -> Callable[P, list[EpochReport]]:
+    """The function that runs a phase to its end; each epoch is shown."""
+
+    @wraps(epochs)
+    def train(*args: P.args, **kwargs: P.kwargs) -> list[EpochReport]:
+        return shown(epochs(*args, **kwargs))
+
+    return train
 
 
-def train_l3_bc(
-    layer: TemporalDecisionTransformer, data: MicroDataset, cfg: TrainConfig, val: MicroDataset | None = None
-) -> list[EpochReport]:
-    """Train L3 by behaviour cloning; each epoch is shown."""
-    return shown(l3_bc_epochs(layer, data, cfg, val))
-
-
-def train_critic(
-    layer: DayCritic, data: MacroDataset, cfg: TrainConfig, val: MacroDataset | None = None
-) -> list[EpochReport]:
-    """Train the critic on the returns of days; each epoch is shown."""
-    return shown(critic_epochs(layer, data, cfg, val))
+train_l2_bc = _all_epochs(l2_bc_epochs)
+train_l3_bc = _all_epochs(l3_bc_epochs)
+train_critic = _all_epochs(critic_epochs)
+train_l4_distill = _all_epochs(l4_distill_epochs)
 
 
 def train_l3_awr(
@@ -241,13 +238,6 @@ def train_l3_awr(
     if critic is None and not layer_path(cfg.output_dir / CRITIC).exists():
         train_critic(DayCritic(data.data.horizon), macro_of(data.data).of_logs(np.unique(data.log)), cfg)
     return shown(l3_awr_epochs(layer, data, cfg, val, critic=critic))
-
-
-def train_l4_distill(
-    layer: GlobalCoordinator, data: L4Dataset, cfg: TrainConfig, val: L4Dataset | None = None
-) -> list[EpochReport]:
-    """Train L4 from the heuristic coordinator; each epoch is shown."""
-    return shown(l4_distill_epochs(layer, data, cfg, val))
 
 
 def measure_phase(phase: str, layer: Layer, data: Rows[Any], cfg: TrainConfig) -> dict[str, float]:

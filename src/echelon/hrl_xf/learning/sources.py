@@ -19,7 +19,8 @@ from torch import Tensor
 from echelon.hrl_xf.dataset.datasets import L4Dataset, MacroDataset, MicroDataset
 from echelon.hrl_xf.dataset.samples import MicroBatch
 from echelon.hrl_xf.dataset.tournament import TournamentData
-from echelon.hrl_xf.layers.l3_situation import P_SIZE, Q_SIZE, Array, Mode, Situation
+from echelon.hrl_xf.layers.l3_situation import P_SIZE, Q_SIZE, Mode, Situation
+from echelon.hrl_xf.layers.play_arrays import Array
 from echelon.hrl_xf.networks.l3_inputs import L3Inputs
 from echelon.hrl_xf.state.day_state import REJECT
 from echelon.runtime.arrays import Bools, Ints

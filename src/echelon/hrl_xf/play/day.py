@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from echelon.hrl_xf.layers.l2_play import LearntManager
 from echelon.hrl_xf.layers.l3_adjust import guarded, modulated
@@ -24,17 +23,16 @@ from echelon.hrl_xf.layers.l3_play import LearntExecutor
 from echelon.hrl_xf.layers.l3_situation import Situation
 from echelon.hrl_xf.layers.l4_features import ThreadStates, global_features, thread_features
 from echelon.hrl_xf.layers.layers import Layers
-from echelon.hrl_xf.layers.protocols import GoalMaker, L3Actions
-from echelon.hrl_xf.state.day_batch import DayBatch, Ledger, day_batch, outcome_of
+from echelon.hrl_xf.layers.play_arrays import Array
+from echelon.hrl_xf.layers.protocols import L3Actions
+from echelon.hrl_xf.state.day_batch import Ledger, day_batch, outcome_of
 from echelon.hrl_xf.state.day_state import ACCEPT, END, REJECT, DayState, Offer, Role
-from echelon.hrl_xf.state.features import DayFeatures, StateBuilder, role_one_hot
+from echelon.hrl_xf.state.features import StateBuilder, role_one_hot
 from echelon.hrl_xf.state.goals import GOAL_SIZE, open_goal
 from echelon.hrl_xf.state.l1_safety import L1Output, L1SafetyLayer, LegalOffers
 from echelon.hrl_xf.state.reservation import NOTHING, Reservations, Wish, settle_call
 from echelon.hrl_xf.state.threads import others_in_sight, tokens_of
 from echelon.runtime.arrays import Bools, Ints
-
-Array = NDArray[np.float32]
 
 
 class BadLayerError(RuntimeError):
@@ -155,13 +153,17 @@ class DayPlay:
             self.cache = cache
         self.last_call: AnsweredCall | None = None
 
-    def go_on_with(self, layers: Layers) -> None:
+    def continue_with(self, layers: Layers) -> None:
         """Play the rest of the day with layers that need no history; the goal is theirs too."""
         self.layers, self.cache = layers, None
         self.goal, self._view = self._goal(), None
 
     def _goal(self) -> Array:
-        goal = np.asarray(_goal(self.layers.l2, self._at_dawn, self.features), np.float32)
+        l2, days = self.layers.l2, self._at_dawn
+        if isinstance(l2, LearntManager):  # it need not build the features once more
+            goal = np.asarray(l2.goals_of_features(days, self.features), np.float32)
+        else:
+            goal = np.asarray(l2.goals_of_days(days), np.float32)
         if goal.shape != (1, GOAL_SIZE) or not np.isfinite(goal).all():
             raise BadLayerError(f"L2 gave a goal of shape {goal.shape}; it must be (1, {GOAL_SIZE}) and finite")
         return goal
@@ -215,22 +217,19 @@ class DayPlay:
             self.promised.pop(question.partner, None)
             if question.offer is not None:
                 self.heard(question.partner, question.offer)
-        out = self._l1(threads)
+        out = self._since_the_last_deal().l1.take(np.array([t.seller for t in threads], np.int64))
         alpha = self._alpha(asked, threads, out)
         situation = self._situation(asked, threads, out, alpha)
         actions = self.layers.l3.act(self._states(threads), situation, generator=generator, greedy=greedy)
         adjusted = guarded(actions, situation, self.layers.min_confidence)
         adjusted = modulated(adjusted, situation, self.layer, out, alpha, self.layers.residual_modulation)
         wishes = self._wishes(asked, adjusted)
-        answers = self._settle(threads, wishes, alpha)
+        answers = settle_call(wishes, out.seller, alpha, self.book)
         for question, answer in zip(asked, answers, strict=True):
             if answer.offer is not None:
                 self.promised[question.partner] = answer.offer
         self.last_call = AnsweredCall(asked, out, situation, alpha, actions, wishes, answers)
         return {question.partner: answer for question, answer in zip(asked, answers, strict=True)}
-
-    def _l1(self, threads: Sequence[Thread]) -> L1Output:
-        return self._since_the_last_deal().l1.take(np.array([t.seller for t in threads], np.int64))
 
     def _since_the_last_deal(self) -> _View:
         view = self._view
@@ -338,9 +337,6 @@ class DayPlay:
                 )
         return wishes
 
-    def _settle(self, threads: Sequence[Thread], wishes: Sequence[Wish], alpha: Array) -> list[Wish]:
-        return settle_call(wishes, np.array([t.seller for t in threads], np.bool_), alpha, self.book)
-
     def book(self, seller: bool) -> Reservations:
         """One side's account with everything signed and promised so far."""
         issues = self.day.sell_issues if seller else self.day.buy_issues
@@ -352,8 +348,3 @@ class DayPlay:
 def _rows(offers: Sequence[Spoken]) -> Ints:
     """Quantity, days ahead, unit price.  # (K, 3)"""
     return np.array([offer[:3] for offer in offers], np.int64)
-
-
-def _goal(l2: GoalMaker, days: DayBatch, features: DayFeatures) -> Array:
-    """A learnt L2 need not build the features once more."""
-    return l2.goals_of_features(days, features) if isinstance(l2, LearntManager) else l2.goals_of_days(days)

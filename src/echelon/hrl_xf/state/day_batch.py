@@ -244,12 +244,6 @@ class Ledger:
         return cls(days.current_step.astype(np.int64), zeros, zeros, zeros, zeros)
 
     @classmethod
-    def from_deals(cls, days: DayBatch, deals: Sequence[Sequence[tuple[Role, Offer]]]) -> Ledger:
-        """Everything in `deals[i]` signed on day i."""
-        ledger, first = cls.after_each_deal(days, deals)
-        return ledger.take(first + np.array([len(d) for d in deals], np.int64))
-
-    @classmethod
     def after_each_deal(cls, days: DayBatch, deals: Sequence[Sequence[tuple[Role, Offer]]]) -> tuple[Ledger, Ints]:
         """All ledgers of the days: row `first[i] + n` is day i after its first n deals. Returns (ledger, first)."""
         if len(deals) != len(days):
