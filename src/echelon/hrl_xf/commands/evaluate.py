@@ -12,7 +12,7 @@ import numpy as np
 from echelon.hrl_xf.dataset.split import FILE, WorldSplit
 from echelon.hrl_xf.dataset.tournament import open_tournament
 from echelon.hrl_xf.learning import disagreement
-from echelon.hrl_xf.learning.critic_figures import evaluate_critic
+from echelon.hrl_xf.learning.critic import evaluate_critic
 from echelon.hrl_xf.learning.evaluation import evaluate_disagreement, evaluate_l2, evaluate_l3, evaluate_l4
 from echelon.hrl_xf.learning.figures import Figures
 from echelon.hrl_xf.options.train import EvaluateOptions
