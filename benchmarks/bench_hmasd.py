@@ -101,7 +101,7 @@ def training(config: HMASDConfig, times: int) -> tuple[float, float, float]:
     """Collection, update and both, in steps per CPU second."""
     with make_vector_env(config.env, 1, 0) as probe:
         agent = HMASDAgent(config, probe.spec)
-    worlds = LocalShares(config, agent.networks, lambda: agent.version, agent.count_samples)
+    worlds = LocalShares(config, agent.networks, lambda: agent.version)
     steps = config.samples_per_update
     spent: list[tuple[float, float]] = []
     for _ in range(times + 1):

@@ -7,10 +7,10 @@ from typing import Any
 
 import torch
 
-from echelon.envs.make import make_vector_env
 from echelon.hmasd.agent import HMASDAgent
 from echelon.hmasd.config import HMASDConfig
 from echelon.hmasd.learning.rollout import SkillCollector
+from echelon.hmasd.worlds import make_worlds
 
 SMALL = HMASDConfig(
     env="alice_and_bob",
@@ -42,21 +42,10 @@ def small(base: HMASDConfig = SMALL, **changes: Any) -> HMASDConfig:
 
 def make(config: HMASDConfig = SMALL, seed: int = 0) -> tuple[HMASDAgent, SkillCollector]:
     """An agent with lively weights (as after some training) and its worlds."""
-    workers = 0 if ":" in config.env else None
-    env = make_vector_env(config.env, config.envs, seed, workers=workers, **config.environment_options())
+    env = make_worlds(config, config.envs, seed)
     agent = HMASDAgent(config, env.spec)
     enliven(agent)
-    seeds = list(range(config.envs))
-    collector = SkillCollector(
-        agent.networks,
-        env,
-        config.k,
-        config.recurrent_chunk,
-        seeds,
-        lambda: agent.version,
-        agent.count_samples,
-    )
-    return agent, collector
+    return agent, SkillCollector.of(config, agent.networks, env, range(config.envs), lambda: agent.version)
 
 
 def enliven(agent: HMASDAgent) -> None:

@@ -31,8 +31,8 @@ def test_the_synchronous_cycle() -> None:
     with pytest.raises(ValueError, match="no round is stored"):
         agent.sync_update()
     rollout = collector.collect(0, 80)
-    assert agent.samples_collected_this_round == 80
     agent.store_round(rollout)
+    assert agent.samples_collected_this_round == 80
     assert agent.should_sync_update()
     with pytest.raises(ValueError, match="a round is waiting already"):
         agent.store_round(rollout)

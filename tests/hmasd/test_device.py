@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from echelon.cli import main
-from echelon.hmasd.agent import HMASDAgent, found_device
+from echelon.hmasd.agent import HMASDAgent
 from echelon.hmasd.config import HMASDConfig
 from echelon.hmasd.learning.rewards import Discriminators, SkillData
 from echelon.hmasd.learning.rollout import COORDINATOR
@@ -51,7 +51,6 @@ def test_a_copy_that_learns_elsewhere_comes_home(monkeypatch: pytest.MonkeyPatch
     assert away.learner.networks is not away.networks
     rollout = collector.collect(0, 80)
     for agent in (here, away):
-        agent.count_samples(80)
         agent.update(rollout)
     for one, other in zip(here.networks.parameters(), away.networks.parameters(), strict=True):
         torch.testing.assert_close(one, other)
@@ -70,10 +69,8 @@ def test_skill_data_goes_where_the_discriminators_are() -> None:
 
 
 def test_a_device_that_is_not_there_is_one_clear_message(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(ValueError, match="device 'warp' cannot be used here"):
-        found_device("warp")
     if not torch.cuda.is_available():
         command = ["--env", "alice_and_bob", "--device", "cuda", "--output-dir", str(tmp_path / "run")]
         assert main(["hmasd", "train", *command]) == 2
-        assert "device 'cuda' cannot be used here" in capsys.readouterr().err
+        assert "--device 'cuda' is not a device that torch can use here" in capsys.readouterr().err
         assert not (tmp_path / "run").exists()

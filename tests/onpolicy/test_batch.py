@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from echelon.onpolicy.advantage import batch_gae
-from echelon.onpolicy.batch import VersionError, concatenate, rollout_version
+from echelon.onpolicy.batch import VersionError, concatenate
 from tests.onpolicy.batches import random_batch
 
 pytestmark = pytest.mark.numeric
@@ -97,6 +97,3 @@ def test_batches_join_side_by_side_and_short_ones_are_padded() -> None:
 def test_batches_of_two_versions_do_not_join() -> None:
     with pytest.raises(VersionError, match="0 and 7"):
         concatenate([random_batch(), random_batch(version=7)])
-    with pytest.raises(VersionError, match="'low': 7"):
-        rollout_version({"high": random_batch(), "low": random_batch(version=7)})
-    assert rollout_version({"high": random_batch(version=7), "low": random_batch(version=7)}) == 7

@@ -8,14 +8,14 @@ from torch import nn
 
 from echelon.onpolicy.batch import Array, Arrays
 from echelon.onpolicy.chunks import Chunks
-from echelon.onpolicy.collector import Decision, StepCollector
 from echelon.onpolicy.distributions import SquashedNormal
 from echelon.onpolicy.loop import LevelLearner, TrainingLoop
 from echelon.onpolicy.loss import Evaluation
 from echelon.onpolicy.optimizer import JointAdam
 from echelon.onpolicy.options import PPOOptions
 from echelon.onpolicy.ppo import PPOLearner
-from tests.onpolicy.toys import Bandit, Endless, MatrixGame, Recall, ToyStep, ToyWorlds, make_loop
+from tests.onpolicy.step_collector import Choice, Step, StepCollector
+from tests.onpolicy.toys import Bandit, Endless, MatrixGame, Recall, ToyWorlds, make_loop
 
 
 def test_bandit_finds_the_best_arm() -> None:
@@ -97,11 +97,11 @@ class Gaussian(nn.Module):
     def initial_state(self, columns: int) -> Arrays:
         return {}
 
-    def act(self, observation: Arrays, mask: Arrays, state: Arrays, generator: torch.Generator) -> Decision:
+    def act(self, observation: Arrays, state: Arrays, generator: torch.Generator) -> Choice:
         choice = self.choice(len(observation["state"]), 1)
         u = choice.sample(generator)
         action = choice.action(u).squeeze(-1).numpy()
-        return Decision(action, {"u": u.numpy()}, choice.log_prob(u).numpy(), self.value(observation, state))
+        return Choice(action, {"u": u.numpy()}, choice.log_prob(u).numpy(), self.value(observation, state))
 
     def value(self, observation: Arrays, state: Arrays) -> Array:
         out: Array = self.level.expand(len(observation["state"]), 1).numpy()
@@ -122,9 +122,9 @@ def test_a_bounded_continuous_action_finds_its_target_and_grows_sure() -> None:
 def test_toy_steps_keep_the_true_final_observation() -> None:
     worlds = Recall(4)
     worlds.reset()
-    last: ToyStep | None = None
+    last: Step | None = None
     for _ in range(worlds.limit):
         last = worlds.step(np.zeros((4, 1), np.int64))
     assert last is not None
-    np.testing.assert_allclose(last.final_observation[:, 0, 1], 1.0)
-    np.testing.assert_allclose(last.observation[:, 0, 1], 0.0)
+    np.testing.assert_allclose(last.final.observation[:, 0, 1], 1.0)
+    np.testing.assert_allclose(last.seen.observation[:, 0, 1], 0.0)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,6 @@ from torch import Tensor, nn
 
 from echelon.onpolicy.batch import Arrays
 from echelon.onpolicy.chunks import Chunks
-from echelon.onpolicy.collector import Decision, StepCollector
 from echelon.onpolicy.distributions import MaskedCategorical
 from echelon.onpolicy.loop import LevelLearner, TrainingLoop
 from echelon.onpolicy.loss import Evaluation
@@ -22,28 +20,9 @@ from echelon.onpolicy.optimizer import JointAdam
 from echelon.onpolicy.options import PPOOptions
 from echelon.onpolicy.ppo import PPOLearner, PPOStats
 from echelon.onpolicy.recurrent import run_gru
+from tests.onpolicy.step_collector import Choice, Seen, Step, StepCollector
 
 Array = NDArray[Any]
-
-
-@dataclass(frozen=True)
-class ToySeen:
-    observation: Array
-    state: Array
-    alive: Array
-    action_mask: Array | None
-
-
-@dataclass(frozen=True)
-class ToyStep(ToySeen):
-    reward: Array
-    agent_reward: Array
-    terminated: Array
-    truncated: Array
-    final_observation: Array
-    final_state: Array
-    final_alive: Array
-    dropped: Array
 
 
 class ToyWorlds:
@@ -69,7 +48,7 @@ class ToyWorlds:
         """(B,); may change `secret`."""
         raise NotImplementedError
 
-    def reset(self) -> ToySeen:
+    def reset(self) -> Seen:
         self._start(np.ones(self.num_envs, bool))
         return self._seen()
 
@@ -78,12 +57,11 @@ class ToyWorlds:
         self.secret[rows] = self.rng.integers(0, 2, int(rows.sum()))
         self._return[rows] = 0.0
 
-    def _seen(self) -> ToySeen:
+    def _seen(self) -> Seen:
         look = self.look()
-        alive = np.ones((self.num_envs, self.agents), bool)
-        return ToySeen(look, look.reshape(self.num_envs, -1), alive, None)
+        return Seen(look, look.reshape(self.num_envs, -1))
 
-    def step(self, actions: Array, /) -> ToyStep:
+    def step(self, actions: Array, /) -> Step:
         reward = self.earn(actions).astype(np.float32)
         self._return += reward
         self.clock += 1
@@ -93,27 +71,19 @@ class ToyWorlds:
         if late.any():
             self.returns += self._return[late].tolist()
             self._start(late)
-        seen = self._seen()
-        return ToyStep(
-            seen.observation,
-            seen.state,
-            seen.alive,
-            seen.action_mask,
-            reward=reward,
-            agent_reward=np.repeat(reward[:, None], self.agents, 1),
+        return Step(
+            self._seen(),
+            final,
+            reward,
             terminated=never if self.truncates else late,
             truncated=late if self.truncates else never,
-            final_observation=final.observation,
-            final_state=final.state,
-            final_alive=final.alive,
-            dropped=never,
         )
 
     def state_dict(self) -> dict[str, Array]:
         stream = np.frombuffer(json.dumps(self.rng.bit_generator.state).encode(), np.uint8).copy()
         return {"clock": self.clock.copy(), "secret": self.secret.copy(), "return": self._return.copy(), "rng": stream}
 
-    def load_state_dict(self, state: Mapping[str, Array], /) -> ToySeen:
+    def load_state_dict(self, state: Mapping[str, Array], /) -> Seen:
         self.clock, self.secret = state["clock"].copy(), state["secret"].copy()
         self._return = state["return"].copy()
         self.rng.bit_generator.state = json.loads(state["rng"].tobytes())
@@ -196,14 +166,13 @@ class FeedForward(nn.Module):
     def initial_state(self, columns: int) -> Arrays:
         return {}
 
-    def act(self, observation: Arrays, mask: Arrays, state: Arrays, generator: torch.Generator) -> Decision:
+    def act(self, observation: Arrays, state: Arrays, generator: torch.Generator) -> Choice:
         seen = torch.from_numpy(observation["observation"])
-        allowed = torch.from_numpy(mask["action"]) if mask else None
-        choice = MaskedCategorical(self.actor(seen), allowed)
+        choice = MaskedCategorical(self.actor(seen))
         chosen = choice.sample(generator)
         stored = chosen.numpy()
         value = self.critic(seen).squeeze(-1)
-        return Decision(stored, {"action": stored}, choice.log_prob(chosen).numpy(), value.numpy())
+        return Choice(stored, {"action": stored}, choice.log_prob(chosen).numpy(), value.numpy())
 
     def value(self, observation: Arrays, state: Arrays) -> Array:
         out: Array = self.critic(torch.from_numpy(observation["observation"])).squeeze(-1).numpy()
@@ -246,13 +215,13 @@ class Recurrent(nn.Module):
         logits, value, last = self._run(seen, before, torch.zeros(1, seen.shape[1], dtype=torch.bool))
         return logits[0], value[0], last
 
-    def act(self, observation: Arrays, mask: Arrays, state: Arrays, generator: torch.Generator) -> Decision:
+    def act(self, observation: Arrays, state: Arrays, generator: torch.Generator) -> Choice:
         logits, value, last = self._one(observation, state)
         choice = MaskedCategorical(logits)
         chosen = choice.sample(generator)
         after = {name: tensor.numpy() for name, tensor in last.items()}
         stored = chosen.numpy()
-        return Decision(stored, {"action": stored}, choice.log_prob(chosen).numpy(), value.numpy(), after)
+        return Choice(stored, {"action": stored}, choice.log_prob(chosen).numpy(), value.numpy(), after)
 
     def value(self, observation: Arrays, state: Arrays) -> Array:
         out: Array = self._one(observation, state)[1].numpy()

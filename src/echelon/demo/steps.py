@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
-from echelon.hmasd.agent import HMASDAgent, find_checkpoint
+from echelon.hmasd.agent import HMASDAgent
 from echelon.hmasd.commands import train as hmasd_train
 from echelon.hmasd.options import TrainOptions as HMASDOptions
 from echelon.hmasd.presets import preset
@@ -122,7 +122,7 @@ class Demo:
         """Train, then draw what each skill does (`echelon hmasd render --skills`, without its film)."""
         folder = self.folder("skills")
         code = hmasd_train.run(self.hmasd_options())
-        agent = HMASDAgent.load(find_checkpoint(folder))
+        agent = HMASDAgent.load(folder)
         write_picture(draw_skills(agent, watch_skills(agent, seed=0)), folder / "skills.png")
         return code
 

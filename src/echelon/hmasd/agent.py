@@ -22,18 +22,17 @@ from torch import Tensor
 from echelon.envs.vector import EnvSpec
 from echelon.hmasd.config import HMASDConfig
 from echelon.hmasd.learning.learner import HMASDLearner, UpdateStats
+from echelon.hmasd.learning.rollout import DISCOVERER
 from echelon.hmasd.networks.networks import HMASDNetworks
-from echelon.hmasd.player import Player, find_checkpoint
-from echelon.onpolicy.batch import Rollout
-from echelon.onpolicy.collector import check_version
+from echelon.hmasd.player import Player
+from echelon.onpolicy.batch import Rollout, check_version
 from echelon.onpolicy.groups import Groups
 from echelon.runtime.checkpoint import save_checkpoint
+from echelon.runtime.devices import device_of
 
 if TYPE_CHECKING:
     from echelon.envs.foreign.vector import TeamReward
     from echelon.hmasd.learning.own_loop import OwnLoop
-
-__all__ = ["HMASDAgent", "find_checkpoint", "found_device"]
 
 logger = logging.getLogger("echelon.hmasd")
 
@@ -44,7 +43,7 @@ class HMASDAgent(Player):
     def __init__(self, config: HMASDConfig, spec: EnvSpec, device: str = "cpu", groups: Groups | None = None) -> None:
         super().__init__(config, spec)
         self._groups = Groups(config.learning_groups) if groups is None else groups
-        self.device = found_device(device)
+        self.device = device_of(device)
         """Where updates are computed; acting, a few numbers at a time, is quicker on the processor."""
         self._learner: HMASDLearner | None = None
         self._pending: Rollout | None = None
@@ -158,15 +157,12 @@ class HMASDAgent(Player):
             raise ValueError("no worlds were given; call start_collection() with their first observations")
         return self._loop
 
-    def count_samples(self, samples: int) -> None:
-        """Joint environment steps just collected."""
-        self.samples_collected_this_round += samples
-
     def store_round(self, rollout: Rollout) -> None:
         """Take a collected round of the current version; refused if it is of another, or if one is waiting."""
         if self._pending is not None:
             raise ValueError("a round is waiting already; call sync_update() before collecting more")
         self._pending = check_version(rollout, self.policy_version)
+        self.samples_collected_this_round = rollout[DISCOVERER].decisions
 
     def should_sync_update(self) -> bool:
         """The round is complete."""
@@ -213,14 +209,3 @@ class HMASDAgent(Player):
         """A checkpoint that `load` reads: weights, optimisers and counters."""
         counters = {"env_steps": self.samples_learnt, "rounds": self.policy_version, "episodes": 0}
         return save_checkpoint(folder, name, tensors={"agent": self.state_dict()}, state=counters, config=self.header())
-
-
-def found_device(name: str) -> torch.device:
-    """A torch device that this machine has."""
-    try:
-        device = torch.device(name)
-        torch.empty(0, device=device)
-    except (RuntimeError, AssertionError, NotImplementedError) as error:
-        reason = str(error).splitlines()[0]
-        raise ValueError(f"device {name!r} cannot be used here ({reason}); use cpu, or cuda where it is") from None
-    return device

@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 import torch
 
-from echelon.envs.make import is_built_in, make_vector_env
 from echelon.envs.random_streams import WorldStreams, world_seeds
 from echelon.envs.vector import BoxActions, Observed, VectorEnv
 from echelon.hmasd.agent import HMASDAgent
 from echelon.hmasd.config import HMASDConfig
-from echelon.hmasd.learning.rollout import ActionMap, Episodes
+from echelon.hmasd.learning.episodes import Episodes
+from echelon.hmasd.learning.rollout import ActionMap
 from echelon.hmasd.networks.sizes import Sizes, spec_from_json
+from echelon.hmasd.worlds import make_worlds
 from echelon.onpolicy.batch import Array
 from echelon.runtime.seeding import task_seed
 
@@ -84,9 +85,8 @@ def random_play(options: Mapping[str, Any], episodes: int, seed: int) -> Evaluat
 
 def episode_worlds(config: HMASDConfig, episodes: int, seed: int, times: int = 1) -> VectorEnv:
     """Worlds of one episode each, or the same ones several times over."""
-    workers = None if is_built_in(config.env) else 0
     seeds = world_seeds(task_seed(seed, "evaluation", "worlds"), episodes) * times
-    return make_vector_env(config.env, len(seeds), seeds, workers=workers, **config.environment_options())
+    return make_worlds(config, len(seeds), seeds)
 
 
 def play(env: VectorEnv, act: Callable[[Observed], Array], restart: Callable[[Array], None]) -> Evaluation:
@@ -123,7 +123,6 @@ def evaluate_weights(
 def move_to(agent: HMASDAgent, env_options: Sequence[str]) -> None:
     """Let an agent be tested in worlds with other options; it must see and do the same kinds of things there."""
     config = replace(agent.config, env_options=(*agent.config.env_options, *env_options))
-    workers = None if is_built_in(config.env) else 0
-    with make_vector_env(config.env, 1, 0, workers=workers, **config.environment_options()) as env:
+    with make_worlds(config, 1) as env:
         Sizes.of(env.spec, config).check_same(agent.sizes, "the agent")
     agent.config = config

@@ -17,11 +17,12 @@ from torch import Tensor
 from echelon.envs.random_streams import WorldStreams, world_seeds
 from echelon.envs.vector import EnvSpec, Observed
 from echelon.hmasd.config import HMASDConfig
-from echelon.hmasd.learning.rollout import ActionMap
+from echelon.hmasd.learning.rollout import ActionMap, draw_actions
 from echelon.hmasd.networks.networks import HMASDNetworks
 from echelon.hmasd.networks.sizes import Sizes, spec_from_json, spec_to_json
 from echelon.onpolicy.aligned import as_tensor
 from echelon.onpolicy.batch import Array
+from echelon.onpolicy.ppo import under
 from echelon.runtime.checkpoint import latest, load_checkpoint
 from echelon.runtime.seeding import task_seed
 
@@ -129,7 +130,7 @@ class Player:
             observation,
             torch.from_numpy(self.skills) if self.sizes.skilled else None,
             self._memory,
-            self._draws(),
+            None if self._greedy else draw_actions(self._streams, self.sizes),
             None if mask is None else torch.from_numpy(np.ascontiguousarray(mask)),
         )
         self._age = (self._age + 1) % self.config.played_k
@@ -141,15 +142,6 @@ class Player:
         self._age[ended] = 0
         for memory in self._memory.values():
             memory[torch.from_numpy(ended)] = 0.0
-
-    def _draws(self) -> Tensor | None:
-        if self._greedy:
-            return None
-        if not self.sizes.continuous:
-            return torch.from_numpy(self._streams.uniform32(slice(None), self.sizes.agents))
-        shape = (self._worlds, self.sizes.agents, self.sizes.actions)
-        noise = self._streams.normal(slice(None), self.sizes.agents * self.sizes.actions)
-        return torch.from_numpy(noise.astype(np.float32).reshape(shape))
 
     def _check(self, seen: Array, state: Array) -> None:
         want = (self._worlds, self.sizes.agents, self.sizes.obs)
@@ -202,12 +194,9 @@ class Player:
             "discriminators.team.": "team.",
             "discriminators.individual.": "individual.",
         }
-        found: dict[str, Tensor] = {}
-        for name, tensor in state.items():
-            for old, new in places.items():
-                if name.startswith(old):
-                    found[new + name.removeprefix(old)] = tensor
-        self.networks.load_state_dict(found)
+        self.networks.load_state_dict(
+            {own + name: tensor for saved, own in places.items() for name, tensor in under(state, saved).items()}
+        )
 
 
 def find_checkpoint(path: Path) -> Path:

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from echelon.envs.make import is_built_in, make_vector_env
 from echelon.envs.overcooked.layouts import ACTIONS as KITCHEN_ACTIONS
 from echelon.envs.random_streams import WorldStreams, world_seeds
 from echelon.envs.vector import VectorEnv
 from echelon.hmasd.agent import HMASDAgent
+from echelon.hmasd.worlds import make_worlds
 from echelon.onpolicy.batch import Array
 from echelon.runtime.seeding import task_seed
 
@@ -49,10 +49,7 @@ def watch_skills(agent: HMASDAgent, seed: int) -> SkillUse:
     """Play episodes with random skills, then with the coordinator's."""
     if not agent.sizes.skilled:
         raise ValueError(f"this agent has no skills to draw (it was trained with --algorithm {agent.config.algorithm})")
-    config = agent.config
-    workers = None if is_built_in(config.env) else 0
-    env_seed = task_seed(seed, "skills", "worlds")
-    with make_vector_env(config.env, WORLDS, env_seed, workers=workers, **config.environment_options()) as env:
+    with make_worlds(agent.config, WORLDS, task_seed(seed, "skills", "worlds")) as env:
         visits, actions = _with_random_skills(agent, env, seed)
         chosen, teams = _with_chosen_skills(agent, env, seed)
     return SkillUse(visits, actions, chosen, teams)

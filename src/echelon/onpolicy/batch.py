@@ -154,12 +154,25 @@ Rollout = dict[str, RolloutBatch]
 """Named levels, each with its own clock, of one round."""
 
 
-def rollout_version(rollout: Mapping[str, RolloutBatch]) -> int:
-    """The one version of all levels; an error if there are several."""
-    versions = {level: batch.version for level, batch in rollout.items()}
-    if len(set(versions.values())) != 1:
-        raise VersionError(f"a rollout has one policy version for all levels, not {versions or 'none'}")
-    return next(iter(versions.values()))
+def check_version(rollout: Rollout, version: int, source: str = "the rollout") -> Rollout:
+    """The rollout itself, if every level of it was made by `version`."""
+    if not rollout:
+        raise ValueError(f"{source} has no levels")
+    foreign = {level: batch.version for level, batch in rollout.items() if batch.version != version}
+    if foreign:
+        raise VersionError(f"{source} must be of policy version {version}, but has {foreign}; collect it again")
+    return rollout
+
+
+def join_rounds(rounds: Sequence[Rollout], version: int) -> Rollout:
+    """The shares of several collectors side by side, in the order given; all must be of `version`."""
+    if not rounds:
+        raise ValueError("no round to join; give at least one")
+    for i, rollout in enumerate(rounds):
+        check_version(rollout, version, f"share {i}")
+        if rollout.keys() != rounds[0].keys():
+            raise ValueError(f"share {i} has the levels {sorted(rollout)}, share 0 has {sorted(rounds[0])}")
+    return {level: concatenate([rollout[level] for rollout in rounds]) for level in rounds[0]}
 
 
 def concatenate(batches: Sequence[RolloutBatch]) -> RolloutBatch:

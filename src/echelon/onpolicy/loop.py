@@ -21,12 +21,24 @@ from typing import Generic, Protocol, TypeVar
 import torch
 from torch import Tensor
 
-from echelon.onpolicy.batch import Rollout, VersionError, rollout_version
-from echelon.onpolicy.collector import Collector, check_version
+from echelon.onpolicy.batch import Rollout, VersionError, check_version
 from echelon.onpolicy.ppo import PPOLearner, PPOStats, under
 
 S = TypeVar("S")
 S_co = TypeVar("S_co", covariant=True)
+
+
+class Collector(Protocol):
+    """Makes rounds of experience. A system with several clocks writes its own over `RolloutBuilder`."""
+
+    def collect(self, version: int, steps: int) -> Rollout:
+        """A round of `steps` joint environment steps, all decided by `version`; a VersionError if it holds another."""
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Worlds, recurrent states and random streams: what the next round depends on besides the policy."""
+
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        """Continue from a saved state, bit for bit."""
 
 
 class Learner(Protocol[S_co]):
@@ -161,7 +173,7 @@ class TrainingLoop(Generic[S]):
         self.rounds, self.env_steps = self.rounds + 1, self.env_steps + steps
         return Round(
             index=self.rounds - 1,
-            version=rollout_version(rollout),
+            version=version,
             steps=steps,
             env_steps=self.env_steps,
             rollout=rollout,

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from echelon.envs.make import make_vector_env
+from echelon.envs.vector import VectorStep
 from echelon.hmasd.agent import HMASDAgent
 from echelon.hmasd.config import HMASDConfig
 from echelon.hmasd.learning.rollout import COORDINATOR, DISCOVERER, SkillCollector
@@ -189,6 +190,28 @@ def test_an_agent_cut_alone_is_bootstrapped_alone(death_ends_return: bool) -> No
     agent.learner.update(rollout)
 
 
+def test_nothing_is_learnt_from_the_partial_episode_of_a_crashed_world(monkeypatch: pytest.MonkeyPatch) -> None:
+    """World 1 crashes in its eighth step: both levels leave out what it did before, and only that."""
+    _, collector = make()
+    env, taken = collector.env, 0
+
+    def step(actions: Array) -> VectorStep:
+        nonlocal taken
+        taken += 1
+        now, crashed = type(env).step(env, actions), np.arange(4) == 1
+        return now if taken != 8 else replace(now, dropped=crashed, truncated=now.truncated | crashed)
+
+    monkeypatch.setattr(env, "step", step)
+    rollout = collector.collect(0, 80)
+    low, high = rollout[DISCOVERER], rollout[COORDINATOR]
+    assert low.acts[:, 1].any(-1).tolist() == [False] * 8 + [True] * 12
+    assert low.acts[:, [0, 2, 3]].all()
+    np.testing.assert_array_equal(low.earning, low.acts)
+    spans, used = high.span[:, 1], high.acts[:, 1].any(-1)  # segments of 5 steps; the second ends with the crash
+    assert (spans[~used & high.valid[:, 1]].tolist(), spans[used].tolist()) == ([5, 3], [5, 4, 3])
+    assert high.acts[:, 0][high.valid[:, 0]].all()
+
+
 def test_next_observations_are_of_the_same_episode() -> None:
     _, collector = make()
     low = collector.collect(0, 80)[DISCOVERER]
@@ -221,19 +244,18 @@ def test_memories_start_at_zero_with_each_episode_and_are_those_of_the_replay() 
 
 
 def test_a_sample_is_one_joint_step_and_rounds_are_of_equal_shares() -> None:
-    agent, collector = make()
-    rollout = collector.collect(0, 80)
-    assert agent.samples_collected_this_round == 80
-    assert rollout[DISCOVERER].valid.sum(0).tolist() == [20] * 4
-    with pytest.raises(ValueError, match="not a multiple of 4 worlds"):
+    _, collector = make()
+    low = collector.collect(0, 80)[DISCOVERER]
+    assert low.decisions == 80
+    assert low.valid.sum(0).tolist() == [20] * 4
+    with pytest.raises(ValueError, match="steps=81 is not a multiple of envs=4; use 80 or 84"):
         collector.collect(0, 81)
 
 
 def test_another_version_is_refused_before_anything_is_collected() -> None:
-    agent, collector = make()
+    _, collector = make()
     with pytest.raises(VersionError, match="asked to collect with policy version 1, but the networks hold 0"):
         collector.collect(1, 80)
-    assert agent.samples_collected_this_round == 0
 
 
 def test_a_world_does_the_same_in_any_company() -> None:

@@ -25,8 +25,8 @@ def agent_and_worlds(config: HMASDConfig, executor: NamedExecutor | None) -> tup
         agent = HMASDAgent(config, env.spec)
     version = lambda: agent.version  # noqa: E731
     if executor is None:
-        return agent, LocalShares(config, agent.networks, version, agent.count_samples)
-    return agent, RemoteShares(config, agent.networks, version, agent.count_samples, executor)
+        return agent, LocalShares(config, agent.networks, version)
+    return agent, RemoteShares(config, agent.networks, version, executor)
 
 
 def trained(config: HMASDConfig, *executors: NamedExecutor | None) -> dict[str, Array]:

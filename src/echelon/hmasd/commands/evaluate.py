@@ -8,10 +8,11 @@ from typing import Any
 
 import torch
 
-from echelon.hmasd.agent import HMASDAgent, find_checkpoint
+from echelon.hmasd.agent import HMASDAgent
 from echelon.hmasd.controls import best_fixed, random_skills
 from echelon.hmasd.evaluation import Evaluation, evaluate, move_to
 from echelon.hmasd.options import EvaluateOptions, SkillChoice
+from echelon.hmasd.player import find_checkpoint
 from echelon.runtime.files import write_json
 
 logger = logging.getLogger("echelon.hmasd")

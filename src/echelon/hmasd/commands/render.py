@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
 from echelon.envs.foreign.world import EnvSetupError
-from echelon.envs.make import is_built_in, make_vector_env
-from echelon.hmasd.agent import HMASDAgent, find_checkpoint
+from echelon.envs.make import is_built_in
+from echelon.hmasd.agent import HMASDAgent
 from echelon.hmasd.evaluation import move_to
 from echelon.hmasd.options import RenderOptions
 from echelon.hmasd.skill_picture import draw_skills, watch_skills
+from echelon.hmasd.worlds import make_worlds
 from echelon.runtime.film import check_film, write_film, write_picture
 from echelon.runtime.seeding import task_seed
 
@@ -28,10 +29,7 @@ COLOURS = ("#ffe600", "#e377c2", "#00d5e0", "#8c4a2f", "#7cdd18", "#111111", "#d
 
 def frames(agent: HMASDAgent, seed: int, greedy: bool, max_steps: int, every: int) -> Iterator[NDArray[np.uint8]]:
     """Pictures of one episode, (height, width, 3) each, with the skills in force written below."""
-    config = agent.config
-    workers = None if is_built_in(config.env) else 0
-    env_seed = task_seed(seed, "film", "world")
-    with make_vector_env(config.env, 1, env_seed, workers=workers, **config.environment_options()) as env:
+    with make_worlds(agent.config, 1, task_seed(seed, "film", "world")) as env:
         seen = env.reset()
         agent.reset(1, task_seed(seed, "film", "choices"), greedy)
         for step in range(max_steps):
@@ -77,7 +75,7 @@ def run(options: RenderOptions) -> int:
     if options.skills is not None and options.skills.suffix not in (".png", ".svg"):
         raise ValueError(f"{options.skills} must end in .png or .svg")
     torch.set_num_threads(1)
-    agent = HMASDAgent.load(find_checkpoint(options.model_path))
+    agent = HMASDAgent.load(options.model_path)
     to_film(agent, options.env_options)
     episode = frames(agent, options.seed, options.greedy, options.max_steps, options.every)
     logger.info("%s: %d frames", options.output, write_film(options.output, episode, options.fps))

@@ -11,9 +11,8 @@ from pathlib import Path
 
 import torch
 
-from echelon.envs.make import is_built_in, make_vector_env
 from echelon.envs.vector import VectorEnv
-from echelon.hmasd.agent import HMASDAgent, find_checkpoint
+from echelon.hmasd.agent import HMASDAgent
 from echelon.hmasd.background import BackgroundEvaluation, Weights
 from echelon.hmasd.commands.export import export_curves
 from echelon.hmasd.commands.learners import learners
@@ -24,6 +23,8 @@ from echelon.hmasd.learning.shares import LocalShares, RemoteShares
 from echelon.hmasd.learning.tags import round_tags
 from echelon.hmasd.networks.sizes import Sizes, spec_from_json
 from echelon.hmasd.options import TrainOptions
+from echelon.hmasd.player import find_checkpoint
+from echelon.hmasd.worlds import make_worlds
 from echelon.onpolicy.groups import Groups
 from echelon.onpolicy.loop import Round, TrainingLoop
 from echelon.onpolicy.ppo import under
@@ -62,24 +63,17 @@ class Run:
 
     def __init__(self, options: TrainOptions, executor: NamedExecutor | None, groups: Groups | None = None) -> None:
         config = options.config
-        probe = make_vector_env(
-            config.env, 1, 0, **({} if is_built_in(config.env) else {"workers": 0}), **config.environment_options()
-        )
-        with probe:
+        with make_worlds(config, 1) as probe:
             if config.agent_ids is None:
                 config = replace(config, agent_ids=alike(probe))
             self.agent = HMASDAgent(config, probe.spec, options.device, groups)
         agent = self.agent
         self.worlds: LocalShares | RemoteShares
         if executor is None:
-            self.worlds = LocalShares(
-                config, agent.networks, lambda: agent.version, agent.count_samples, options.env_workers, groups
-            )
+            self.worlds = LocalShares(config, agent.networks, lambda: agent.version, options.env_workers, groups)
         else:
-            self.worlds = RemoteShares(config, agent.networks, lambda: agent.version, agent.count_samples, executor)
-        self.loop: TrainingLoop[UpdateStats] = TrainingLoop(
-            self.worlds, agent, config.total_steps, lambda _: agent.round_size
-        )
+            self.worlds = RemoteShares(config, agent.networks, lambda: agent.version, executor)
+        self.loop: TrainingLoop[UpdateStats] = TrainingLoop(self.worlds, agent, config.total_steps, config.round_size)
         self.episodes = 0
         self.unmeasured: dict[int, Weights] = {}
         """Weights, by step, whose evaluation was lost with the process that made the loaded checkpoint."""

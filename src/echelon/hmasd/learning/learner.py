@@ -12,8 +12,7 @@ from echelon.hmasd.config import HMASDConfig
 from echelon.hmasd.learning.rewards import Discriminators, DiscriminatorStats, IntrinsicRewards
 from echelon.hmasd.learning.rollout import COORDINATOR, DISCOVERER
 from echelon.hmasd.networks.networks import HMASDNetworks
-from echelon.onpolicy.batch import Rollout
-from echelon.onpolicy.collector import check_version
+from echelon.onpolicy.batch import Rollout, check_version
 from echelon.onpolicy.groups import Groups
 from echelon.onpolicy.loop import LevelLearner
 from echelon.onpolicy.optimizer import JointAdam, check_optimizers

@@ -24,7 +24,8 @@ from echelon.envs.foreign.vector import TeamReward
 from echelon.envs.random_streams import world_seeds
 from echelon.envs.vector import EnvSpec
 from echelon.hmasd.config import HMASDConfig
-from echelon.hmasd.learning.rollout import Episodes, SkillCollector
+from echelon.hmasd.learning.episodes import Episodes
+from echelon.hmasd.learning.rollout import SkillCollector
 from echelon.hmasd.networks.networks import HMASDNetworks
 from echelon.onpolicy.batch import Rollout
 from echelon.runtime.seeding import task_seed
@@ -51,10 +52,7 @@ class OwnLoop:
             state = None if states is None else states[i]
             self.worlds.start(i, seen, state, None if action_masks is None else action_masks[i])
         seeds = world_seeds(task_seed(config.seed, "choices"), config.envs)
-        self.collector = SkillCollector(
-            networks, self.worlds, config.k, config.recurrent_chunk, seeds, version_of,
-            death_ends_return=config.death_ends_return,
-        )  # fmt: skip
+        self.collector = SkillCollector.of(config, networks, self.worlds, seeds, version_of)
         self._first: dict[int, tuple[ByAgent, Any, ByAgent | None]] = {}
         self._steps_left: int | None = None
         self._asked = False

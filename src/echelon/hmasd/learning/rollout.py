@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -23,14 +23,13 @@ from torch import Tensor
 
 from echelon.envs.random_streams import WorldStreams
 from echelon.envs.vector import BoxActions, DiscreteActions, EnvSpec, Observed, VectorEnv, VectorStep
+from echelon.hmasd.config import HMASDConfig, check_round
 from echelon.hmasd.learning.episodes import Episodes
 from echelon.hmasd.networks.networks import HMASDNetworks
+from echelon.hmasd.networks.sizes import Sizes
 from echelon.onpolicy.aligned import as_tensor
 from echelon.onpolicy.batch import SLOT_FIELDS, TREE_FIELDS, UNIT_FIELDS, Array, Rollout, RolloutBatch, VersionError
 from echelon.onpolicy.builder import RolloutBuilder
-from echelon.onpolicy.collector import departures, shares
-
-__all__ = ["COORDINATOR", "DISCOVERER", "ActionMap", "Episodes", "SkillCollector", "trim"]
 
 COORDINATOR, DISCOVERER = "coordinator", "discoverer"
 
@@ -75,12 +74,11 @@ class SkillCollector:
         chunk: int,
         seeds: Sequence[int],
         version_of: Callable[[], int],
-        on_step: Callable[[int], None] | None = None,
         death_ends_return: bool = False,
     ) -> None:
         if len(seeds) != env.num_envs:
             raise ValueError(f"{len(seeds)} seeds for {env.num_envs} worlds; give one per world")
-        self.networks, self.env, self.k, self.version_of, self.on_step = networks, env, k, version_of, on_step
+        self.networks, self.env, self.k, self.version_of = networks, env, k, version_of
         self.chunk = chunk if networks.sizes.recurrent else 1
         self.death_ends_return = death_ends_return
         self.actions = ActionMap(env.spec)
@@ -91,6 +89,18 @@ class SkillCollector:
         self._left = np.zeros((env.num_envs, networks.sizes.agents), bool)  # cut alone since the last decision
         self._begin(env.reset())
 
+    @classmethod
+    def of(
+        cls,
+        config: HMASDConfig,
+        networks: HMASDNetworks,
+        env: VectorEnv,
+        seeds: Sequence[int],
+        version_of: Callable[[], int],
+    ) -> Self:
+        """A collector with a run's options."""
+        return cls(networks, env, config.k, config.recurrent_chunk, seeds, version_of, config.death_ends_return)
+
     def _begin(self, seen: Observed) -> None:
         self._seen = seen
         self._memory = self.networks.discoverer.initial_memory(self.env.num_envs)
@@ -100,13 +110,13 @@ class SkillCollector:
         """`steps` joint steps, an equal share from every world; both levels."""
         for _ in range(self.begin_round(version, steps)):
             self.take(self.env.step(self.choose()))
-            if self.on_step is not None:
-                self.on_step(self.env.num_envs)
         return self.end_round()
 
     def begin_round(self, version: int, steps: int) -> int:
         """Empty both levels and end all skills; returns how often to `choose` and `take`."""
-        slots, worlds, agents = shares(steps, self.env.num_envs), self.env.num_envs, self.networks.sizes.agents
+        worlds, agents = self.env.num_envs, self.networks.sizes.agents
+        check_round("steps", steps, worlds)
+        slots = steps // worlds
         if self.version_of() != version:
             raise VersionError(
                 f"asked to collect with policy version {version}, but the networks hold {self.version_of()}"
@@ -186,7 +196,7 @@ class SkillCollector:
             as_tensor(seen.observation),
             skills,
             self._memory,
-            self._draws(),
+            draw_actions(self.streams, self.networks.sizes),
             None if mask is None else torch.from_numpy(np.ascontiguousarray(mask)),
         )
         self._chosen = stored, log_prob, value, memory, mask
@@ -223,13 +233,6 @@ class SkillCollector:
             extra=extra,
         )
         self._memory = memory
-
-    def _draws(self) -> Tensor:
-        sizes, worlds = self.networks.sizes, self.env.num_envs
-        if not sizes.continuous:
-            return torch.from_numpy(self.streams.uniform32(slice(None), sizes.agents))
-        noise = self.streams.normal(slice(None), sizes.agents * sizes.actions)
-        return torch.from_numpy(noise.astype(np.float32).reshape(worlds, sizes.agents, sizes.actions))
 
     def _cut_value(self, now: VectorStep, left: Array, skills: Tensor | None, memory: Tensor) -> Array | None:
         """V_l at the true last state of whom a limit cut, whole episodes or one agent; NaN (not given) elsewhere."""
@@ -308,6 +311,24 @@ class SkillCollector:
             for memory in self._memory.values():
                 memory[torch.from_numpy(self.env.renewed)] = 0.0
         self.streams.state[:] = state["streams"].numpy().view(np.uint64)
+
+
+def draw_actions(streams: WorldStreams, sizes: Sizes) -> Tensor:
+    """The random numbers of one action of every agent: uniform (B, n), or normal (B, n, D) for continuous actions."""
+    if not sizes.continuous:
+        return torch.from_numpy(streams.uniform32(slice(None), sizes.agents))
+    noise = streams.normal(slice(None), sizes.agents * sizes.actions)
+    return torch.from_numpy(noise.astype(np.float32).reshape(-1, sizes.agents, sizes.actions))
+
+
+def departures(seen: Observed, now: VectorStep) -> tuple[Array, Array]:
+    """Who died in this step, and who was truncated while the episode continues for others: two masks (B, n).
+
+    An agent has died if its final observation has no future; one that only stops acting was truncated.
+    """
+    died = seen.alive & ~now.final_alive
+    left = seen.alive & now.final_alive & ~now.alive & ~now.done[:, None]
+    return died, left
 
 
 def trim(batch: RolloutBatch) -> RolloutBatch:

@@ -18,15 +18,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from echelon.envs.make import is_built_in, make_vector_env
 from echelon.envs.random_streams import world_seeds
 from echelon.envs.vector import VectorEnv
 from echelon.hmasd.config import HMASDConfig
-from echelon.hmasd.learning.rollout import Episodes, SkillCollector
+from echelon.hmasd.learning.episodes import Episodes
+from echelon.hmasd.learning.rollout import SkillCollector
 from echelon.hmasd.networks.networks import HMASDNetworks
 from echelon.hmasd.networks.sizes import Sizes
-from echelon.onpolicy.batch import Array, Rollout, bare, filled
-from echelon.onpolicy.collector import join_rounds
+from echelon.hmasd.worlds import make_worlds
+from echelon.onpolicy.batch import Array, Rollout, bare, filled, join_rounds
 from echelon.onpolicy.groups import Groups
 from echelon.onpolicy.ppo import under
 from echelon.runtime.execution.executors import NamedExecutor, WorkerDied
@@ -50,28 +50,23 @@ class Share:
     state: Sent
 
 
-def group_env(config: HMASDConfig, group: int, workers: int | None) -> VectorEnv:
-    """The worlds of one group, with the seeds their numbers give them."""
+def group_seeds(config: HMASDConfig, group: int, what: str) -> list[int]:
+    """One seed for each world of a group, by the worlds' numbers."""
     size = config.envs // config.collectors
-    seeds = world_seeds(task_seed(config.seed, "worlds"), config.envs)[group * size : (group + 1) * size]
-    its_workers = None if is_built_in(config.env) else workers
-    return make_vector_env(config.env, size, seeds, workers=its_workers, **config.environment_options())
+    return world_seeds(task_seed(config.seed, what), config.envs)[group * size : (group + 1) * size]
+
+
+def group_env(config: HMASDConfig, group: int, workers: int | None) -> VectorEnv:
+    """The worlds of one group."""
+    seeds = group_seeds(config, group, "worlds")
+    return make_worlds(config, len(seeds), seeds, workers)
 
 
 def group_collector(
-    config: HMASDConfig,
-    group: int,
-    networks: HMASDNetworks,
-    env: VectorEnv,
-    version_of: Callable[[], int],
-    on_step: Callable[[int], None] | None = None,
+    config: HMASDConfig, group: int, networks: HMASDNetworks, env: VectorEnv, version_of: Callable[[], int]
 ) -> SkillCollector:
     """The collector of one group."""
-    size = config.envs // config.collectors
-    seeds = world_seeds(task_seed(config.seed, "choices"), config.envs)[group * size : (group + 1) * size]
-    return SkillCollector(
-        networks, env, config.k, config.recurrent_chunk, seeds, version_of, on_step, config.death_ends_return
-    )
+    return SkillCollector.of(config, networks, env, group_seeds(config, group, "choices"), version_of)
 
 
 class LocalShares:
@@ -82,14 +77,12 @@ class LocalShares:
         config: HMASDConfig,
         networks: HMASDNetworks,
         version_of: Callable[[], int],
-        on_step: Callable[[int], None],
         env_workers: int | None = None,
         groups: Groups | None = None,
     ) -> None:
         self._all = Groups(config.collectors) if groups is None or groups.count == 1 else groups
-        self._on_step = on_step
         self.groups = {
-            i: group_collector(config, i, networks, group_env(config, i, env_workers), version_of, on_step)
+            i: group_collector(config, i, networks, group_env(config, i, env_workers), version_of)
             for i in self._all.mine
         }
         self.episodes = Episodes.join([])
@@ -98,12 +91,12 @@ class LocalShares:
         """A round of equal shares; every process gets the whole."""
         share = steps // self._all.count
         own = {i: group.collect(version, share) for i, group in self.groups.items()}
-        rounds = own if len(own) == self._all.count else self._with_others(own, share)
+        rounds = own if len(own) == self._all.count else self._with_others(own)
         ended = [group.episodes for group in self.groups.values()]
         self.episodes = Episodes.join([episodes for process in self._all.exchange(ended) for episodes in process])
         return rounds[0] if len(rounds) == 1 else join_rounds([rounds[i] for i in sorted(rounds)], version)
 
-    def _with_others(self, own: dict[int, Rollout], share: int) -> dict[int, Rollout]:
+    def _with_others(self, own: dict[int, Rollout]) -> dict[int, Rollout]:
         """The rounds of all groups; those of other processes have zeros for what only their learner looks at."""
         sent = {i: {level: bare(batch, SHOWN) for level, batch in rollout.items()} for i, rollout in own.items()}
         like = next(iter(own.values()))
@@ -112,7 +105,6 @@ class LocalShares:
             for i, rollout in process.items():
                 if i not in own:
                     rounds[i] = {level: filled(batch, like[level]) for level, batch in rollout.items()}
-        self._on_step(share * (len(rounds) - len(own)))  # what the others collected
         return rounds
 
     def state_dict(self) -> State:
@@ -142,11 +134,9 @@ class RemoteShares:
         config: HMASDConfig,
         networks: HMASDNetworks,
         version_of: Callable[[], int],
-        on_step: Callable[[int], None],
         executor: NamedExecutor,
     ) -> None:
-        self.config, self.networks, self.version_of, self.on_step = config, networks, version_of, on_step
-        self.executor = executor
+        self.config, self.networks, self.version_of, self.executor = config, networks, version_of, executor
         self.episodes = Episodes.join([])
         self._states: list[Sent] = [{} for _ in range(config.collectors)]
 
@@ -165,7 +155,6 @@ class RemoteShares:
         shares = [self._result(future, partial(submit, group)) for group, future in enumerate(futures)]
         self._states = [share.state for share in shares]
         self.episodes = Episodes.join([share.episodes for share in shares])
-        self.on_step(steps)
         return join_rounds([share.rollout for share in shares], version)
 
     def _result(self, future: Future[Share], again: Callable[[], Future[Share]]) -> Share:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from echelon.hmasd.learning.episodes import Episodes
 from echelon.hmasd.learning.learner import UpdateStats
-from echelon.hmasd.learning.rollout import COORDINATOR, DISCOVERER, Episodes
+from echelon.hmasd.learning.rollout import COORDINATOR, DISCOVERER
 from echelon.hmasd.networks.sizes import Sizes
 from echelon.onpolicy.batch import RolloutBatch
 from echelon.onpolicy.loop import Round
