@@ -84,13 +84,13 @@ def test_the_state_follows_from_the_observations_of_our_environments(config: HMA
     with make_vector_env(config.env, 3, 1, **config.environment_options()) as env:
         seen = env.reset()
         seen = env.step(np.zeros(env.spec.action_shape(3), env.spec.action_dtype))
-        np.testing.assert_array_equal(agent._state_of(seen.observation), seen.state)
+        np.testing.assert_array_equal(agent.spec.state_from(seen.observation), seen.state)
 
 
 def test_where_it_does_not_follow_the_agent_asks_for_it() -> None:
     agent, _ = make(small(SKY, env_options=(*SKY.env_options, "sensing_range=300")))
     seen = np.zeros((1, agent.sizes.agents, agent.sizes.obs), np.float32)
-    with pytest.raises(ValueError, match="does not follow from its observations; give act"):
+    with pytest.raises(ValueError, match="does not follow from its observations; give state="):
         agent.act(seen)
     assert agent.act(seen, np.zeros((1, agent.sizes.state))).shape == (1, 3, 3)
 

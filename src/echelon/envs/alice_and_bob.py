@@ -18,12 +18,13 @@ from numpy.typing import NDArray
 
 from echelon.envs.dense import DenseEnv, Outcome, Rows
 from echelon.envs.parallel import SingleWorld
-from echelon.envs.vector import Array, DiscreteActions, EnvSpec, Float32
+from echelon.envs.vector import Array, DiscreteActions, EnvSpec, Float32, Position
 
 SIDE = 8
 CELLS = SIDE * SIDE
 AGENTS = ("alice", "bob")
-ACTIONS = ((0, 0), (-1, 0), (1, 0), (0, -1), (0, 1))  # stay, up, down, left, right as (rows, columns)
+ACTION_NAMES = ("stay", "up", "down", "left", "right")
+ACTIONS = ((0, 0), (-1, 0), (1, 0), (0, -1), (0, 1))  # as (rows, columns)
 
 BLUE_BUTTON, RED_BUTTON = 0, SIDE - 1  # cell = row × 8 + column
 RED_DIAMOND, BLUE_DIAMOND = CELLS - SIDE, CELLS - 1
@@ -82,7 +83,17 @@ class AliceAndBob(DenseEnv):
         terminate_on_success: bool = False,
         autoreset: bool = True,
     ) -> None:
-        spec = EnvSpec("alice_and_bob", AGENTS, (6, 6), 6, DiscreteActions((5, 5)), max_steps)
+        spec = EnvSpec(
+            "alice_and_bob",
+            AGENTS,
+            (6, 6),
+            6,
+            DiscreteActions((5, 5)),
+            max_steps,
+            state_places=tuple(range(6)),
+            position=Position(1, 0, -1.0),
+            action_names=ACTION_NAMES,
+        )
         super().__init__(spec, num_envs, seed, autoreset=autoreset)
         self.terminate_on_success = terminate_on_success
         self.pair = np.zeros(num_envs, dtype=np.int64)

@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise, product
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -86,13 +86,6 @@ class Form:
             at += count
         return out
 
-    @classmethod
-    def from_json(cls, content: Mapping[str, Any]) -> Self:
-        """What `dataclasses.asdict` made of a form."""
-        parts = tuple((str(name), cls.from_json(part)) for name, part in content["parts"])
-        lists = {name: tuple(content[name]) for name in ("shape", "counts", "start")}
-        return cls(kind=content["kind"], scale=content["scale"], parts=parts, **lists)
-
 
 @dataclass(frozen=True)
 class ActionForm:
@@ -135,9 +128,3 @@ class ActionForm:
         edges = np.cumsum((0, *self.counts))
         each = [flat[a:b] for a, b in pairwise(edges)]
         return np.array([all(choice) for choice in product(*each)], dtype=np.bool_)
-
-    @classmethod
-    def from_json(cls, content: Mapping[str, Any]) -> Self:
-        """What `dataclasses.asdict` made of a form."""
-        lists = {name: tuple(content[name]) for name in ("shape", "counts", "start")}
-        return cls(kind=content["kind"], dtype=content["dtype"], single=content["single"], **lists)

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -87,6 +87,14 @@ def _padded(rows: tuple[tuple[float, ...], ...], width: int, fill: float) -> Flo
     return np.array([(*row, *(fill,) * (width - len(row))) for row in rows], dtype=np.float32)
 
 
+class Position(NamedTuple):
+    """Where a vector holds a position: the places of x and y, and the least value of both; the greatest is 1."""
+
+    x: int
+    y: int
+    low: float
+
+
 @dataclass(frozen=True)
 class EnvSpec:
     """What an environment looks like from outside; the same for all of its worlds."""
@@ -112,6 +120,12 @@ class EnvSpec:
     """Parts of every agent's observation that list entities in an order without meaning."""
     state_sets: Sets = ()
     """The same of the state."""
+    state_places: tuple[int, ...] = ()
+    """Where the first agent's observation holds the numbers of the state; not given: it does not hold them all."""
+    position: Position | None = None
+    """Where an agent's observation holds its own position, if it does."""
+    action_names: tuple[str, ...] = ()
+    """What the discrete actions are called, for pictures."""
 
     def __post_init__(self) -> None:
         sizes = len(self.agents), len(self.obs_dims), len(_per_agent(self.actions))
@@ -145,6 +159,36 @@ class EnvSpec:
     def joint_state(self, observation: Float32) -> Float32:
         """The state that is all observations side by side, (..., S) from (..., n, obs_dim), without the padding."""
         return np.concatenate([observation[..., i, :width] for i, width in enumerate(self.obs_dims)], axis=-1)
+
+    def state_from(self, observation: Float32, state: Any = None) -> Float32:
+        """The state's numbers: of what `state()` gave, or (..., S) from observations (..., n, obs_dim) that hold it."""
+        if self.state_joined:
+            return self.joint_state(observation)
+        if state is not None:
+            plain = self.state_form is None
+            return np.asarray(state, np.float32).reshape(-1) if plain else self.state_form.numbers(state)
+        if self.state_places:
+            return observation[..., 0, list(self.state_places)]
+        raise ValueError(
+            f"the state of {self.name} does not follow from its observations; give state=, what env.state() returns"
+        )
+
+    def row(self, by_agent: Mapping[Any, Any], dtype: type[np.generic]) -> Array:
+        """What is given for some agents, by name, as one row (n,); 0 or False for the others."""
+        named = {str(agent): value for agent, value in by_agent.items()}
+        out = np.zeros(self.num_agents, dtype)
+        for i, agent in enumerate(self.agents):
+            if agent in named:
+                out[i] = named[agent]
+        return out
+
+    def masks_from(self, observations: Mapping[str, Any], given: Mapping[Any, Any] | None = None) -> dict[str, Any]:
+        """Action masks by agent's name: those inside observations, and others that are given."""
+        masks = {str(agent): mask for agent, mask in (given or {}).items()}
+        for agent, form in zip(self.agents, self.forms, strict=True):
+            if agent in observations and form.kind == "masked":
+                masks[agent] = form.mask(observations[agent])
+        return masks
 
     def joint_mask(self, masks: Mapping[str, Any]) -> Bool:
         """Allowed choices (n, width) from the masks of those agents that have one."""

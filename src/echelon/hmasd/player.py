@@ -86,15 +86,9 @@ class Player:
         unknown = sorted(set(named) - set(spec.agents))
         if unknown:
             raise ValueError(f"observations of unknown agents {unknown}; this agent plays {list(spec.agents)}")
-        masks = {str(agent): mask for agent, mask in (action_mask or {}).items()}
-        for agent, form in zip(spec.agents, spec.forms, strict=True):
-            if agent in named and form.kind == "masked":
-                masks[agent] = form.mask(named[agent])
+        masks = spec.masks_from(named, action_mask)
         seen = spec.joint_observation(named)[None]
-        whole = None
-        if state is not None:
-            whole = np.asarray(state, np.float32) if spec.state_form is None else spec.state_form.numbers(state)
-            whole = whole.reshape(1, -1)
+        whole = None if state is None else spec.state_from(seen[0], state)[None]
         actions = self._act_checked(seen, whole, spec.joint_mask(masks)[None] if masks else None)[0]
         place = {agent: i for i, agent in enumerate(spec.agents)}
         rows = {agent: place[str(agent)] for agent in observations}
@@ -103,7 +97,7 @@ class Player:
     def _act_checked(self, seen: Array, state: Array | None, mask: Array | None) -> Array:
         if self._worlds == 0:
             self.reset(len(seen))
-        whole = self._state_of(seen) if state is None else state
+        whole = self.spec.state_from(seen) if state is None else state
         self._check(seen, whole)
         return self.act_on(Observed(seen, whole, np.ones(seen.shape[:2], bool), mask))
 
@@ -150,23 +144,6 @@ class Player:
                 f"observations {seen.shape} and state {state.shape} must be {want} and "
                 f"{(self._worlds, self.sizes.state)}; call reset(worlds) when the number of worlds changes"
             )
-
-    def _state_of(self, seen: Array) -> Array:
-        """The global state where it follows from the observations: joined ones, or those of our environments."""
-        sizes = self.sizes
-        if self.spec.name == "alice_and_bob" or self.spec.name.startswith("overcooked:"):
-            return seen[:, 0]
-        if self.spec.state_joined:
-            return self.spec.joint_state(seen)
-        hidden = self.config.environment_options().get("sensing_range") is not None
-        if self.spec.name.startswith("uav") and not hidden:
-            users, uavs = sizes.state - 1 - 3 * sizes.agents, 3 * sizes.agents
-            after = 3 + users + uavs
-            first = seen[:, 0]
-            return np.concatenate(
-                [first[:, 3 + users : after], first[:, 3 : 3 + users], first[:, after : after + 1]], 1
-            )
-        raise ValueError(f"the state of {self.spec.name} does not follow from its observations; give act(…, state=…)")
 
     def header(self) -> dict[str, Any]:
         """What a checkpoint's config.json holds: options and environment, enough to build the agent again."""

@@ -6,14 +6,12 @@ the coordinator likes it; for the third the coordinator chooses.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
 
-from echelon.envs.overcooked.layouts import ACTIONS as KITCHEN_ACTIONS
 from echelon.envs.random_streams import WorldStreams, world_seeds
 from echelon.envs.vector import VectorEnv
 from echelon.hmasd.agent import HMASDAgent
@@ -22,12 +20,6 @@ from echelon.onpolicy.batch import Array
 from echelon.runtime.seeding import task_seed
 
 WORLDS, STEPS, CELLS = 64, 100, 8
-PLACES = {"alice_and_bob": (1, 0, -1.0), "uav": (0, 1, 0.0)}
-"""Where an agent's observation has its own position: indices of x and y, and their minimum (the maximum is 1)."""
-ACTIONS: dict[str, Sequence[str]] = {
-    "alice_and_bob": ("stay", "up", "down", "left", "right"),
-    "overcooked": KITCHEN_ACTIONS,
-}
 
 
 @dataclass(frozen=True)
@@ -38,11 +30,7 @@ class SkillUse:
     actions: Array  # (n_z, A): share of each discrete action, or mean of each continuous number
     chosen: Array  # (n_Z, n, n_z): share of each skill in the coordinator's choices for an agent, by team skill
     teams: Array  # (n_Z,): share of each team skill
-
-
-def place_of(name: str) -> tuple[int, int, float] | None:
-    """Where the environment's observations hold an agent's own place, if that is known."""
-    return next((place for start, place in PLACES.items() if name.startswith(start)), None)
+    action_names: tuple[str, ...]
 
 
 def watch_skills(agent: HMASDAgent, seed: int) -> SkillUse:
@@ -52,13 +40,14 @@ def watch_skills(agent: HMASDAgent, seed: int) -> SkillUse:
     with make_worlds(agent.config, WORLDS, task_seed(seed, "skills", "worlds")) as env:
         visits, actions = _with_random_skills(agent, env, seed)
         chosen, teams = _with_chosen_skills(agent, env, seed)
-    return SkillUse(visits, actions, chosen, teams)
+        names = env.spec.action_names or tuple(str(i) for i in range(agent.sizes.actions))
+    return SkillUse(visits, actions, chosen, teams, names)
 
 
 def _with_random_skills(agent: HMASDAgent, env: VectorEnv, seed: int) -> tuple[Array | None, Array]:
     """Visits in the later half of each segment, when a skill has had time to lead somewhere, and actions."""
     sizes, k = agent.sizes, min(agent.config.k, STEPS // 2)
-    place = place_of(agent.spec.name)
+    place = env.spec.position
     visits = np.zeros((sizes.agent_skills, CELLS, CELLS))
     actions, steps = np.zeros((sizes.agent_skills, sizes.actions)), np.zeros(sizes.agent_skills)
     streams = WorldStreams(world_seeds(task_seed(seed, "skills", "drawn"), WORLDS))
@@ -78,7 +67,7 @@ def _with_random_skills(agent: HMASDAgent, env: VectorEnv, seed: int) -> tuple[A
             np.add.at(actions, (which, done.reshape(-1)), 1)
         now = env.step(done)
         if place is not None and step % k >= k // 2:
-            column, row = (_cells(now.final_observation[..., i], place[2]).reshape(-1) for i in place[:2])
+            column, row = (_cells(now.final_observation[..., i], place.low).reshape(-1) for i in (place.x, place.y))
             np.add.at(visits, (which, row, column), 1)
         agent.restart(now.done)
         seen = now
@@ -115,14 +104,13 @@ def draw_skills(agent: HMASDAgent, use: SkillUse) -> Figure:
     figure = Figure(figsize=(1.7 * max(skills, 4) + 0.6, 2.1 * rows + 0.6), layout="constrained")
     grid: Any = figure.add_gridspec(rows, skills)
     discrete = not agent.sizes.continuous
-    names = ACTIONS.get(agent.spec.name.partition(":")[0]) or [str(i) for i in range(use.actions.shape[1])]
     for z in range(skills):
         if use.visits is not None:
             axes = figure.add_subplot(grid[0, z])
             axes.imshow(use.visits[z], cmap="viridis", vmin=0, origin="upper" if discrete else "lower")
             axes.set(xticks=[], yticks=[], title=f"skill {z}")
         axes = figure.add_subplot(grid[rows - 2, z])
-        axes.bar(names, use.actions[z], color="#2a6f97")
+        axes.bar(use.action_names, use.actions[z], color="#2a6f97")
         axes.set_ylim((0, 1) if discrete else (-1, 1))
         axes.tick_params(axis="x", rotation=90, labelsize=7)
         axes.tick_params(axis="y", labelleft=z == 0, labelsize=7)

@@ -11,7 +11,7 @@ import importlib
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space, Tuple
@@ -84,7 +84,27 @@ class WorldStep(WorldView):
     agent_reward: Float32  # (n,)
     terminated: bool
     truncated: bool
-    metrics: Mapping[str, float]  # single numbers of the agents' infos
+    metrics: Mapping[str, float]  # single numbers of the agents' infos, where the episode ended
+
+    @classmethod
+    def of(
+        cls, view: WorldView, acted: Bool, dead: Bool, cut: Bool, agent_reward: Float32, infos: Mapping[Any, Any]
+    ) -> Self:
+        """What a step led to (`view`, with all agents that are there), by who acted in it, and who ended in it."""
+        alive = view.alive & ~dead & ~cut
+        ended = not alive.any()  # no agent continues
+        truncated = ended and bool((acted & cut & ~dead).any())
+        return cls(
+            observation=view.observation,
+            state=view.state,
+            alive=alive,
+            action_mask=view.action_mask,
+            final_alive=(acted | view.alive) & ~dead,
+            agent_reward=agent_reward,
+            terminated=ended and not truncated,
+            truncated=truncated,
+            metrics=metrics_of(infos) if ended else {},
+        )
 
 
 class ForeignWorld:
@@ -157,50 +177,22 @@ class ForeignWorld:
         """One joint step; rows of agents that are not alive are ignored."""
         chosen = {a: self.spec.does[self._index[a]].to_env(actions[self._index[a]]) for a in self.env.agents}
         observations, rewards, terminations, truncations, infos = self.env.step(chosen)
-        view = self._look(observations, infos)
-        agent_reward = np.zeros(len(self.spec.agents), dtype=np.float32)
-        for agent, reward in rewards.items():
-            agent_reward[self._index[agent]] = reward
-        dead, cut = self._flags(terminations), self._flags(truncations)
-        acted = self._flags(dict.fromkeys(chosen, True))
-        alive = view.alive & ~dead & ~cut
-        ended = not alive.any()  # no agent continues
-        truncated = ended and bool((acted & cut & ~dead).any())
-        return WorldStep(
-            observation=view.observation,
-            state=view.state,
-            alive=alive,
-            action_mask=view.action_mask,
-            final_alive=(acted | view.alive) & ~dead,
-            agent_reward=agent_reward,
-            terminated=ended and not truncated,
-            truncated=truncated,
-            metrics=metrics_of(infos),
+        acted, dead, cut = (
+            self.spec.row(flags, np.bool_) for flags in (dict.fromkeys(chosen, True), terminations, truncations)
         )
-
-    def _flags(self, by_agent: Mapping[Any, Any]) -> Bool:
-        flags = np.zeros(len(self.spec.agents), dtype=np.bool_)
-        for agent, flag in by_agent.items():
-            flags[self._index[agent]] = bool(flag)
-        return flags
+        agent_reward = self.spec.row(rewards, np.float32)
+        return WorldStep.of(self._look(observations, infos), acted, dead, cut, agent_reward, infos)
 
     def _look(self, observations: Mapping[Any, Any], infos: Mapping[Any, Any]) -> WorldView:
         seen = {self._name[agent]: value for agent, value in observations.items()}
         observation = self.spec.joint_observation(seen)
-        alive = self._flags(dict.fromkeys(self.env.agents, True))
-        return WorldView(observation, self._state(observation), alive, self._mask(observations, infos))
-
-    def _mask(self, observations: Mapping[Any, Any], infos: Mapping[Any, Any]) -> Bool | None:
-        if not self.masked:
-            late = [agent for agent in observations if "action_mask" in infos.get(agent, {})]
-            if late:
-                raise ValueError(f"{late[0]} has an action mask now but had none at reset(); give one there, too")
-            return None
-        masks = {}
-        for agent, seen in observations.items():
-            own = self.spec.forms[self._index[agent]].mask(seen)
-            masks[self._name[agent]] = infos.get(agent, {}).get("action_mask") if own is None else own
-        return self.spec.joint_mask(masks)
+        state = None if self.spec.state_joined else self.env.state()
+        alive = self.spec.row(dict.fromkeys(self.env.agents, True), np.bool_)
+        given = {agent: infos[agent]["action_mask"] for agent in observations if "action_mask" in infos.get(agent, {})}
+        if given and not self.masked:
+            raise ValueError(f"{next(iter(given))} has an action mask now but had none at reset(); give one there, too")
+        mask = self.spec.joint_mask(self.spec.masks_from(seen, given)) if self.masked else None
+        return WorldView(observation, self.spec.state_from(observation, state), alive, mask)
 
     def _find_state(self) -> Form | None:
         """The form of the environment's own state, if it has one of at most MAX_WIDTH numbers."""
@@ -211,11 +203,6 @@ class ForeignWorld:
         if not 0 < state.size <= MAX_WIDTH or state.dtype.kind not in "fiub":
             return None
         return Form("box", state.shape, 255.0 if state.dtype == np.uint8 else 1.0)
-
-    def _state(self, observation: Float32) -> Float32:
-        if self._state_form is None:
-            return self.spec.joint_state(observation)
-        return self._state_form.numbers(self.env.state())
 
     def render(self) -> NDArray[np.uint8]:
         frame = self.env.render()

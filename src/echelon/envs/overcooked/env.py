@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from echelon.envs.dense import DenseEnv, Outcome, Rows
-from echelon.envs.overcooked.layouts import INTERACT, MAPS, NORTH, layout
+from echelon.envs.overcooked.layouts import ACTIONS, INTERACT, NORTH, layout
 from echelon.envs.overcooked.rules import AWAITS_DISH, CONTENTS, DISH, DISH_TAKEN, HANDS, SERVED, rules
 from echelon.envs.overcooked.views import Views
 from echelon.envs.parallel import SingleWorld
@@ -62,7 +62,16 @@ class Overcooked(DenseEnv):
         self.layout = layout(layout_name)
         self.views, self.rules = Views(self.layout), rules(old_dynamics)
         width = self.views.width
-        spec = EnvSpec(f"overcooked:{layout_name}", AGENTS, (width, width), width, DiscreteActions((6, 6)), max_steps)
+        spec = EnvSpec(
+            f"overcooked:{layout_name}",
+            AGENTS,
+            (width, width),
+            width,
+            DiscreteActions((6, 6)),
+            max_steps,
+            state_places=tuple(range(width)),
+            action_names=ACTIONS,
+        )
         super().__init__(spec, num_envs, seed, autoreset=autoreset)
         self.random_starts, self.shaping, self.shaping_steps = random_starts, float(shaping), shaping_steps
         self.place, self.facing, self.hand = (np.zeros((num_envs, 2), dtype=np.int64) for _ in range(3))
@@ -170,9 +179,6 @@ class Overcooked(DenseEnv):
             caption,
             colours,
         )
-
-
-NAMES = tuple(f"overcooked:{name}" for name in MAPS)
 
 
 def parallel_env(layout_name: str = "cramped_room", render_mode: str | None = None, **options: Any) -> SingleWorld:

@@ -103,6 +103,12 @@ class UAVConfig:
         return EntitySet("uavs", 0, n, 3), EntitySet("users", 3 * n, m, 2)
 
     @property
+    def state_places(self) -> tuple[int, ...]:
+        """Where an observation holds the state (UAVs, users, time); it does not if some of them may be hidden."""
+        users, uavs, time = 3, 3 + 2 * self.num_users, 3 + 2 * self.num_users + 3 * self.num_uavs
+        return (*range(uavs, time), *range(users, uavs), time) if self.sensing_range is None else ()
+
+    @property
     def relay_dim(self) -> int:
         """The last numbers an agent sees, in scenario 2: its role, its links to ground stations, its hops."""
         return 3 + self.num_ground + 1 if self.relays else 0

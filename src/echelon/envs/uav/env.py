@@ -18,7 +18,7 @@ from echelon.envs.dense import ALL, DenseEnv, Outcome, Rows
 from echelon.envs.parallel import SingleWorld
 from echelon.envs.uav import radio
 from echelon.envs.uav.config import UAVConfig, uav_config
-from echelon.envs.vector import Array, Bool, BoxActions, EnvSpec, Float32
+from echelon.envs.vector import Array, Bool, BoxActions, EnvSpec, Float32, Position
 
 IDLE, BASE_STATION, RELAY = 0, 1, 2
 
@@ -61,6 +61,8 @@ class UAVEnv(DenseEnv):
             config.max_steps,
             observation_sets=config.observation_sets,
             state_sets=config.state_sets,
+            state_places=config.state_places,
+            position=Position(0, 1, 0.0),
         )
         super().__init__(spec, num_envs, seed, autoreset=autoreset)
         self.config = config

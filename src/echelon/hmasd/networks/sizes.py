@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, fields
-from typing import Any
+from typing import Any, get_type_hints
 
+import msgspec
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from echelon.envs.entities import EntitySet, Sets
-from echelon.envs.spaces import ActionForm, Form
+from echelon.envs.entities import Sets
 from echelon.envs.vector import BoxActions, DiscreteActions, EnvSpec
 from echelon.hmasd.config import HMASDConfig
 from echelon.hmasd.networks.entities import SetEncoder
@@ -117,24 +117,5 @@ def spec_to_json(spec: EnvSpec) -> dict[str, Any]:
 
 def spec_from_json(content: dict[str, Any]) -> EnvSpec:
     """What `spec_to_json` gave."""
-    raw = content["actions"]
-    actions: DiscreteActions | BoxActions
-    if content["discrete"]:
-        actions = DiscreteActions(tuple(raw["counts"]))
-    else:
-        actions = BoxActions(tuple(map(tuple, raw["low"])), tuple(map(tuple, raw["high"])))
-    state_form = content.get("state_form")
-    return EnvSpec(
-        name=content["name"],
-        agents=tuple(content["agents"]),
-        obs_dims=tuple(content["obs_dims"]),
-        state_dim=content["state_dim"],
-        actions=actions,
-        max_steps=content["max_steps"],
-        sees=tuple(Form.from_json(form) for form in content.get("sees", ())),
-        does=tuple(ActionForm.from_json(form) for form in content.get("does", ())),
-        state_form=None if state_form is None else Form.from_json(state_form),
-        state_joined=content.get("state_joined", False),
-        observation_sets=tuple(EntitySet.from_json(one) for one in content.get("observation_sets", ())),
-        state_sets=tuple(EntitySet.from_json(one) for one in content.get("state_sets", ())),
-    )
+    kinds = get_type_hints(EnvSpec) | {"actions": DiscreteActions if content["discrete"] else BoxActions}
+    return EnvSpec(**{n: msgspec.convert(value, kinds[n]) for n, value in content.items() if n != "discrete"})
