@@ -165,8 +165,8 @@ class EnvSpec:
         if self.state_joined:
             return self.joint_state(observation)
         if state is not None:
-            plain = self.state_form is None
-            return np.asarray(state, np.float32).reshape(-1) if plain else self.state_form.numbers(state)
+            form = self.state_form
+            return np.asarray(state, np.float32).reshape(-1) if form is None else form.numbers(state)
         if self.state_places:
             return observation[..., 0, list(self.state_places)]
         raise ValueError(
