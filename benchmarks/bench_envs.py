@@ -23,7 +23,8 @@ from echelon.envs.make import BUILT_IN, make_vector_env
 from echelon.envs.overcooked.env import parallel_env as one_kitchen
 from echelon.envs.parallel import SingleWorld
 from echelon.envs.uav.env import parallel_env as one_sky
-from echelon.envs.vector import Array, DiscreteActions, VectorEnv
+from echelon.envs.vector import DiscreteActions, VectorEnv
+from echelon.runtime.arrays import Array
 
 BATCHES = (1, 32, 128, 1024)
 SPREAD = "mpe2.simple_spread_v3:parallel_env"

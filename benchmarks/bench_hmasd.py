@@ -24,11 +24,12 @@ import torch
 from echelon.envs.alice_and_bob import parallel_env as one_room
 from echelon.envs.make import make_vector_env
 from echelon.envs.uav.env import parallel_env as one_sky
-from echelon.envs.vector import Array, DiscreteActions, EnvSpec
+from echelon.envs.vector import DiscreteActions, EnvSpec
 from echelon.hmasd.agent import HMASDAgent
 from echelon.hmasd.config import HMASDConfig
 from echelon.hmasd.learning.shares import LocalShares
 from echelon.hmasd.presets import PRESETS
+from echelon.runtime.arrays import Array
 
 WORLDS, STEPS = 32, 1024
 EPISODES = WORLDS * 100

@@ -14,7 +14,7 @@ import numpy as np
 
 from echelon.envs.overcooked.env import Overcooked
 from echelon.envs.overcooked.rules import COOK_TIME, DISH, MOST_ONIONS, NOTHING, ONION, SOUP, cooking
-from echelon.envs.vector import Array
+from echelon.runtime.arrays import Array
 
 THINGS = (NOTHING, ONION, DISH, SOUP + MOST_ONIONS)  # soups of fewer onions earn nothing
 POTS = (*range(MOST_ONIONS + 1), *(cooking(MOST_ONIONS, steps) for steps in range(1, COOK_TIME + 1)))

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from echelon.envs.make import make_vector_env
-from echelon.envs.vector import Array, BoxActions, DiscreteActions, EnvSpec, Observed, VectorEnv, VectorStep
+from echelon.envs.vector import BoxActions, DiscreteActions, EnvSpec, Observed, VectorEnv, VectorStep
+from echelon.runtime.arrays import Array
 
 OWN: dict[str, tuple[str, dict[str, Any]]] = {
     "uav1": ("uav1", {"max_steps": 9}),

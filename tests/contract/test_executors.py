@@ -185,7 +185,7 @@ def test_a_workers_death_names_the_task_and_leaves_the_environment_alone(spec: s
     before = dict(os.environ)
     with make_executor(spec) as executor:
         assert executor.workers == n_workers(spec) == 2 or spec == "dask"
-        future = executor.submit_named("world 0131 seed 88", die)
+        future = executor.start("world 0131 seed 88", None, die)
         with pytest.raises(WorkerDied, match="world 0131 seed 88") as caught:
             future.result()
         assert caught.value.task_name == "world 0131 seed 88"
@@ -231,7 +231,7 @@ def test_a_task_that_cannot_be_interrupted_ends_with_its_worker(spec: str) -> No
 @pytest.mark.parametrize("spec", POOLS)
 def test_a_task_that_died_by_chance_runs_again(spec: str, tmp_path: Path) -> None:
     tasks = [Task(f"t{i}", (str(tmp_path), i)) for i in range(3)]
-    found = by_name(run_tasks(spec, die_once, tasks, retries=2))
+    found = by_name(run_tasks(spec, die_once, tasks))
     assert {name: (r.status, r.value) for name, r in found.items()} == {f"t{i}": ("ok", i) for i in range(3)}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,6 @@ from echelon.hmasd.agent import HMASDAgent
 from echelon.hmasd.config import HMASDConfig
 from echelon.hmasd.learning.rewards import Discriminators, SkillData
 from echelon.hmasd.learning.rollout import COORDINATOR
-from echelon.hmasd.networks.networks import HMASDNetworks
 from echelon.onpolicy.chunks import cut
 from echelon.onpolicy.loss import ppo_loss
 from tests.hmasd.small import SKY, SMALL, make, small
@@ -28,7 +28,7 @@ def test_no_operation_of_an_update_mixes_devices(config: HMASDConfig) -> None:
     """On torch's device without numbers, shapes alone are computed: a constant that stayed behind is an error."""
     agent, collector = make(config)
     rollout, nowhere = collector.collect(0, 80), torch.device("meta")
-    networks = HMASDNetworks.on(nowhere, agent.sizes)
+    networks = copy.deepcopy(agent.networks).to(nowhere)
     for level, batch in rollout.items():
         chunks = cut(batch, batch.reward, batch.reward).to(nowhere)
         policy = networks.coordinator if level == COORDINATOR else networks.discoverer

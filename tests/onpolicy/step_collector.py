@@ -10,9 +10,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from echelon.onpolicy.batch import Array, Arrays, Rollout, VersionError
+from echelon.onpolicy.batch import Arrays, Rollout, VersionError
 from echelon.onpolicy.builder import RolloutBuilder
 from echelon.onpolicy.ppo import under
+from echelon.runtime.arrays import Array
 
 
 @dataclass(frozen=True)

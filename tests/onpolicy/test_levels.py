@@ -15,7 +15,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from echelon.onpolicy.batch import Array, Rollout
+from echelon.onpolicy.batch import Rollout
 from echelon.onpolicy.builder import RolloutBuilder
 from echelon.onpolicy.chunks import Chunks, cut
 from echelon.onpolicy.distributions import Distribution, MaskedCategorical, Product, SquashedNormal
@@ -25,6 +25,7 @@ from echelon.onpolicy.optimizer import JointAdam
 from echelon.onpolicy.options import PPOOptions
 from echelon.onpolicy.ppo import PPOLearner
 from echelon.onpolicy.recurrent import run_gru
+from echelon.runtime.arrays import Array
 from tests.rounding import assert_equal_but_for_rounding
 
 pytestmark = pytest.mark.numeric
@@ -105,8 +106,8 @@ class Hierarchy:
             ended = self._play(low, version, skills)
             high.earn(self.state[:, 0])
             age += 1
-            stop = ended | (age == EVERY) | (t == SLOTS - 1)
-            if stop.any():
+            stop = np.flatnonzero(ended | (age == EVERY) | (t == SLOTS - 1))
+            if len(stop):
                 following = self.director.critic(torch.from_numpy(self.state)).numpy()
                 high.close(False, ended[stop], following[stop], columns=stop)
             age[stop] = 0

@@ -10,11 +10,12 @@ import pytest
 import torch
 from torch import nn
 
-from echelon.onpolicy.batch import Array, RolloutBatch, VersionError
+from echelon.onpolicy.batch import RolloutBatch, VersionError
 from echelon.onpolicy.chunks import cut
 from echelon.onpolicy.optimizer import JointAdam
 from echelon.onpolicy.options import PPOOptions
 from echelon.onpolicy.ppo import PPOLearner
+from echelon.runtime.arrays import Array
 from tests.onpolicy.step_collector import StepCollector
 from tests.onpolicy.toys import FeedForward, MatrixGame, Recall, Recurrent, ToyWorlds
 from tests.rounding import assert_equal_but_for_rounding

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from echelon.onpolicy.batch import Array, Arrays, VersionError, check_version, join_rounds
+from echelon.onpolicy.batch import Arrays, VersionError, check_version, join_rounds
+from echelon.runtime.arrays import Array
 from tests.onpolicy.batches import random_batch
 from tests.onpolicy.step_collector import Choice, StepCollector
 from tests.onpolicy.toys import Recall, Recurrent, ToyWorlds

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from echelon.onpolicy.batch import Array, Arrays
+from echelon.onpolicy.batch import Arrays
 from echelon.onpolicy.chunks import Chunks
 from echelon.onpolicy.distributions import SquashedNormal
 from echelon.onpolicy.loop import LevelLearner, TrainingLoop
@@ -14,6 +14,7 @@ from echelon.onpolicy.loss import Evaluation
 from echelon.onpolicy.optimizer import JointAdam
 from echelon.onpolicy.options import PPOOptions
 from echelon.onpolicy.ppo import PPOLearner
+from echelon.runtime.arrays import Array
 from tests.onpolicy.step_collector import Choice, Step, StepCollector
 from tests.onpolicy.toys import Bandit, Endless, MatrixGame, Recall, ToyWorlds, make_loop
 

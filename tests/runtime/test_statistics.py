@@ -72,14 +72,6 @@ def test_runs_that_agree_leave_no_doubt_and_more_runs_less() -> None:
     assert few.low < few.value < few.high
 
 
-def test_another_statistic() -> None:
-    found = stratified_bootstrap(
-        [[0.0, 0.0, 0.0, 8.0]], np.random.default_rng(3), statistic=lambda x: np.asarray(x).mean(-1)
-    )
-    assert found.value == 2.0
-    assert found.low == 0.0
-
-
 def test_what_has_no_meaning_is_refused() -> None:
     rng = np.random.default_rng(0)
     with pytest.raises(ValueError, match="no task"):

@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 
 from echelon.envs.dense import DenseEnv, Outcome, Rows
 from echelon.envs.parallel import SingleWorld
-from echelon.envs.vector import Array, DiscreteActions, EnvSpec, Float32, Position
+from echelon.envs.vector import DiscreteActions, EnvSpec, Position
+from echelon.runtime.arrays import Array, Float32
 
 SIDE = 8
 CELLS = SIDE * SIDE

@@ -13,17 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from echelon.envs.random_streams import WorldStreams, world_seeds
-from echelon.envs.vector import (
-    FORMAT_VERSION,
-    Array,
-    Bool,
-    EnvSpec,
-    Float32,
-    Observed,
-    VectorEnv,
-    VectorStep,
-    check_actions,
-)
+from echelon.envs.vector import FORMAT_VERSION, EnvSpec, Observed, VectorEnv, VectorStep, check_actions
+from echelon.runtime.arrays import Array, Bools, Float32
 
 Rows = slice | Array
 ALL = slice(None)
@@ -34,7 +25,7 @@ class Outcome:
     """What moving the worlds gave, before clocks and resets."""
 
     reward: Array  # (B,)
-    terminated: Bool | None  # (B,); None where episodes end by truncation only
+    terminated: Bools | None  # (B,); None where episodes end by truncation only
     info: dict[str, Array]
     score: Array | None = None  # (B,): what `episode_return` counts, where that is not the reward
 

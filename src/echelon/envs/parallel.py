@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from pettingzoo import ParallelEnv
 
 from echelon.envs.dense import DenseEnv
-from echelon.envs.vector import Array, BoxActions, DiscreteActions, Float32, VectorStep
+from echelon.envs.vector import BoxActions, DiscreteActions, VectorStep
+from echelon.runtime.arrays import Array, Float32
 
 
 class SingleWorld(ParallelEnv):  # type: ignore[misc]

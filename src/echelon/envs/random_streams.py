@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from echelon.envs.vector import Array
+from echelon.runtime.arrays import Array
 
 U64 = NDArray[np.uint64]
 MAX_SEED = 2**31  # what every third-party environment takes

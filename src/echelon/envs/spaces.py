@@ -14,9 +14,9 @@ from itertools import pairwise, product
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[Any]
+from echelon.runtime.arrays import Array, Bools, Float32
+
 FormKind = Literal["box", "discrete", "binary", "dict", "tuple", "masked"]
 
 
@@ -50,7 +50,7 @@ class Form:
         """The numbers are those of the observation itself."""
         return self.kind == "binary" or (self.kind == "box" and self.scale == 1.0)
 
-    def numbers(self, value: Any) -> NDArray[np.float32]:
+    def numbers(self, value: Any) -> Float32:
         """The observation as float32 (width,); an error if it is not of this form."""
         if self.kind == "discrete":
             return self._one_hot(value)
@@ -74,7 +74,7 @@ class Form:
             raise ValueError(f"an observation without {name!r}; it must have {[n for n, _ in self.parts]}")
         return value[name]
 
-    def _one_hot(self, value: Any) -> NDArray[np.float32]:
+    def _one_hot(self, value: Any) -> Float32:
         chosen = np.asarray(value).reshape(-1)
         if chosen.size != len(self.counts) or chosen.dtype.kind not in "iub":
             raise ValueError(f"an observation {value!r} where {len(self.counts)} whole numbers were expected")
@@ -115,7 +115,7 @@ class ActionForm:
         parts = np.unravel_index(int(action), self.counts)
         return (np.array(parts) + self.start).astype(self.dtype).reshape(self.shape)
 
-    def allowed(self, mask: Any) -> NDArray[np.bool_]:
+    def allowed(self, mask: Any) -> Bools:
         """A mask over combinations, (choices,), from one of them all or from a tuple of one for each number."""
         if isinstance(mask, tuple):
             flat = np.concatenate([np.asarray(part, dtype=np.bool_).reshape(-1) for part in mask])

@@ -22,10 +22,7 @@ from numpy.typing import NDArray
 
 from echelon.envs.entities import Sets, check_sets
 from echelon.envs.spaces import ActionForm, Form
-
-Array = NDArray[Any]
-Float32 = NDArray[np.float32]
-Bool = NDArray[np.bool_]
+from echelon.runtime.arrays import Array, Bools, Float32
 
 FORMAT_VERSION = 1
 
@@ -46,7 +43,7 @@ class DiscreteActions:
         return max(self.counts)
 
     @cached_property
-    def mask(self) -> Bool:
+    def mask(self) -> Bools:
         """Which padded actions each agent really has."""
         return np.arange(self.width) < np.array(self.counts)[:, None]  # (n, width)
 
@@ -190,7 +187,7 @@ class EnvSpec:
                 masks[agent] = form.mask(observations[agent])
         return masks
 
-    def joint_mask(self, masks: Mapping[str, Any]) -> Bool:
+    def joint_mask(self, masks: Mapping[str, Any]) -> Bools:
         """Allowed choices (n, width) from the masks of those agents that have one."""
         if not isinstance(self.actions, DiscreteActions):
             raise ValueError(f"{self.name}: an action mask, but actions are continuous")
@@ -227,8 +224,8 @@ class Observed:
 
     observation: Float32  # (B, n, obs_dim); zeros for agents that were not there in this step
     state: Float32  # (B, state_dim)
-    alive: Bool  # (B, n): who acts next
-    action_mask: Bool | None  # (B, n, width), True where allowed; None where every action always is
+    alive: Bools  # (B, n): who acts next
+    action_mask: Bools | None  # (B, n, width), True where allowed; None where every action always is
 
 
 @dataclass(frozen=True)
@@ -237,17 +234,17 @@ class VectorStep(Observed):
 
     reward: Float32  # (B,) of the team
     agent_reward: Float32  # (B, n)
-    terminated: Bool  # (B,)
-    truncated: Bool  # (B,)
+    terminated: Bools  # (B,)
+    truncated: Bools  # (B,)
     final_observation: Float32  # (B, n, obs_dim): what the step led to, before any automatic reset
     final_state: Float32  # (B, state_dim)
-    final_alive: Bool  # (B, n): whose final observation has a future to bootstrap from (truncated ones have)
-    dropped: Bool  # (B,): the world crashed; forget its episode (truncated, at its last good observation)
+    final_alive: Bools  # (B, n): whose final observation has a future to bootstrap from (truncated ones have)
+    dropped: Bools  # (B,): the world crashed; forget its episode (truncated, at its last good observation)
     info: Mapping[str, Array]  # each (B, ...), of the step itself; always episode_return and episode_length
     """Other names are the environment's own; a third-party one's are there where an episode ended, else NaN."""
 
     @property
-    def done(self) -> Bool:
+    def done(self) -> Bools:
         """Where an episode ended in this step."""
         return self.terminated | self.truncated
 
@@ -257,7 +254,7 @@ class VectorEnv(ABC):
 
     spec: EnvSpec
     num_envs: int
-    renewed: Bool | None = None
+    renewed: Bools | None = None
     """(B,): worlds whose episode could not be restored by the last load and began a new one; None: all were restored"""
 
     @abstractmethod
@@ -297,7 +294,7 @@ class VectorEnv(ABC):
         self.close()
 
 
-def check_actions(spec: EnvSpec, num_envs: int, actions: Array, alive: Bool | None = None) -> Array:
+def check_actions(spec: EnvSpec, num_envs: int, actions: Array, alive: Bools | None = None) -> Array:
     """Actions as the environment may use them: right shape and type, in range. Agents not `alive` get action 0.
 
     Continuous actions are clipped to their bounds; NaN, or an action an agent does not have, is an error.

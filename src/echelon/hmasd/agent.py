@@ -10,6 +10,7 @@ samples of a round are of one `policy_version`, and the round is gone afterwards
 
 from __future__ import annotations
 
+import copy
 import logging
 import os
 from collections.abc import Mapping, Sequence
@@ -23,7 +24,6 @@ from echelon.envs.vector import EnvSpec
 from echelon.hmasd.config import HMASDConfig
 from echelon.hmasd.learning.learner import HMASDLearner, UpdateStats
 from echelon.hmasd.learning.rollout import DISCOVERER
-from echelon.hmasd.networks.networks import HMASDNetworks
 from echelon.hmasd.player import Player
 from echelon.onpolicy.batch import Rollout, check_version
 from echelon.onpolicy.groups import Groups
@@ -59,10 +59,7 @@ class HMASDAgent(Player):
     def learner(self) -> HMASDLearner:
         """Optimisers and all; made when first asked for, so that an agent that only plays has none."""
         if self._learner is None:
-            learning = self.networks
-            if self._is_away:
-                learning = HMASDNetworks.on(self.device, self.sizes)
-                learning.load_state_dict(self.networks.state_dict())
+            learning = copy.deepcopy(self.networks).to(self.device) if self._is_away else self.networks
             self._learner = HMASDLearner(learning, self.config, groups=self._groups)
         return self._learner
 

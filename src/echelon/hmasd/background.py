@@ -42,15 +42,16 @@ class BackgroundEvaluation:
         """Measure what random play earns in the same worlds."""
         config = self.options.config
         seed = task_seed(config.seed, "evaluation", "random play")
-        self._random = self._workers().submit_named(
-            "random play", random_play, config.to_json(), max(self.options.eval_episodes, RANDOM_EPISODES), seed
+        self._random = self._workers().start(
+            "random play", None, random_play, config.to_json(), max(self.options.eval_episodes, RANDOM_EPISODES), seed
         )
 
     def start(self, agent: HMASDAgent, multiple: int, weights: Weights | None = None) -> None:
         """Evaluate the agent as it is now, or with these weights; logged at step `multiple` when it is there."""
         weights = agent.weights() if weights is None else weights
-        future = self._workers().submit_named(
+        future = self._workers().start(
             f"evaluation at {multiple}",
+            None,
             evaluate_weights,
             agent.header(),
             {name: tensor.numpy() for name, tensor in weights.items()},

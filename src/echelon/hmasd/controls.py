@@ -20,7 +20,7 @@ from echelon.envs.random_streams import WorldStreams, world_seeds
 from echelon.envs.vector import Observed
 from echelon.hmasd.agent import HMASDAgent
 from echelon.hmasd.evaluation import Evaluation, episode_worlds, play
-from echelon.onpolicy.batch import Array
+from echelon.runtime.arrays import Array
 from echelon.runtime.seeding import rng, task_seed
 
 WORLDS_AT_ONCE = 1024

@@ -17,7 +17,7 @@ from echelon.hmasd.learning.episodes import Episodes
 from echelon.hmasd.learning.rollout import ActionMap
 from echelon.hmasd.networks.sizes import Sizes, spec_from_json
 from echelon.hmasd.worlds import make_worlds
-from echelon.onpolicy.batch import Array
+from echelon.runtime.arrays import Array
 from echelon.runtime.seeding import task_seed
 
 

@@ -21,8 +21,8 @@ from echelon.hmasd.learning.rollout import ActionMap, draw_actions
 from echelon.hmasd.networks.networks import HMASDNetworks
 from echelon.hmasd.networks.sizes import Sizes, spec_from_json, spec_to_json
 from echelon.onpolicy.aligned import as_tensor
-from echelon.onpolicy.batch import Array
 from echelon.onpolicy.ppo import under
+from echelon.runtime.arrays import Array
 from echelon.runtime.checkpoint import latest, load_checkpoint
 from echelon.runtime.seeding import task_seed
 

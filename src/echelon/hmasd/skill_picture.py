@@ -16,7 +16,7 @@ from echelon.envs.random_streams import WorldStreams, world_seeds
 from echelon.envs.vector import VectorEnv
 from echelon.hmasd.agent import HMASDAgent
 from echelon.hmasd.worlds import make_worlds
-from echelon.onpolicy.batch import Array
+from echelon.runtime.arrays import Array
 from echelon.runtime.seeding import task_seed
 
 WORLDS, STEPS, CELLS = 64, 100, 8

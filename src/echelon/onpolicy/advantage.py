@@ -14,15 +14,11 @@ state that really followed, never of the first state of the next episode. The la
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
 from echelon.onpolicy.batch import RolloutBatch
 from echelon.onpolicy.options import Discount
-
-Array = NDArray[Any]
+from echelon.runtime.arrays import Array
 
 
 def gae(

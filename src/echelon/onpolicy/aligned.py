@@ -12,7 +12,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from echelon.onpolicy.batch import Array
+from echelon.runtime.arrays import Array
 
 ALIGNMENT = 64
 """bytes"""

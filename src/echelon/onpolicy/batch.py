@@ -19,9 +19,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[Any]
+from echelon.runtime.arrays import Array
+
 Arrays = Mapping[str, Array]
 
 UNIT_FIELDS = ("log_prob", "value", "next_value", "reward", "terminated", "done", "alive", "earns")

@@ -1,7 +1,7 @@
 """Fills a RolloutBatch while worlds run: arrays allocated once per round, nothing dropped, nothing stored past the end.
 
 A decision is opened (what it saw, chose and expected), earns rewards step by step, and is closed. Columns may be at
-different slots, because worlds take decisions at different times; `columns` picks them, by index or by mask. A level
+different slots, because worlds take decisions at different times; `columns` are their indices. A level
 that decides at every step uses `store`, which does the three at once.
 """
 
@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from echelon.onpolicy.batch import Array, Arrays, RolloutBatch, VersionError
+from echelon.onpolicy.batch import TREE_FIELDS, Arrays, RolloutBatch, VersionError
+from echelon.runtime.arrays import Array
 
 Columns = Array | None
 EMPTY: Arrays = {}
@@ -46,33 +47,12 @@ class RolloutBuilder:
         }
         self._span = np.zeros(per_slot, np.int64)
         self._reset = np.zeros(per_slot, bool)
-        self._trees: dict[str, dict[str, Array]] = {
-            "observation": {},
-            "action": {},
-            "mask": {},
-            "extra": {},
-            "state": {},
-        }
+        self._trees: dict[str, dict[str, Array]] = {tree: {} for tree in (*TREE_FIELDS, "state")}
         self._opened = np.zeros(self.columns, np.int64)
         self._is_open = np.zeros(self.columns, bool)
         self._all = np.arange(self.columns)
         self._stateful: bool | None = None
         self._named: set[str] = set()
-
-    @property
-    def counts(self) -> Array:
-        """Decisions opened in each column so far, (B,)."""
-        return self._opened.copy()
-
-    @property
-    def is_open(self) -> Array:
-        """Columns whose last decision still runs, (B,)."""
-        return self._is_open.copy()
-
-    @property
-    def full(self) -> bool:
-        """Every column has all its decisions, and all are closed."""
-        return bool((self._opened == self.slots).all() and not self._is_open.any())
 
     def open(
         self,
@@ -97,7 +77,7 @@ class RolloutBuilder:
         zeroed just before because an episode starts. Per-unit arrays may be (B,), when all units share the number, or
         (B, U).
         """
-        at, columns = self._at(columns)
+        at = self._all if columns is None else columns
         self._check_open(version, at, bool(state), reset)
         slot, where = self._where(columns, self._opened)
         living: Array | bool = True if alive is None else alive
@@ -115,7 +95,7 @@ class RolloutBuilder:
 
     def earn(self, reward: Array, span: int | Array = 1, columns: Columns = None) -> None:
         """Add what the open decisions of `columns` earned in the last `span` environment steps."""
-        at, columns = self._at(columns)
+        at = self._all if columns is None else columns
         self._check_running(at)
         _, where = self._where(columns, self._opened - 1)
         self._unit["reward"][where] += self._per_unit(reward, "reward", len(at))
@@ -136,7 +116,7 @@ class RolloutBuilder:
         termination (a time limit, or a column's last decision; for the latter see `take`); elsewhere the value of the
         column's next decision is taken when it is None or NaN.
         """
-        at, columns = self._at(columns)
+        at = self._all if columns is None else columns
         self._check_running(at)
         _, where = self._where(columns, self._opened - 1)
         self._unit["terminated"][where] = self._per_unit(terminated, "terminated", len(at))
@@ -177,9 +157,8 @@ class RolloutBuilder:
 
         Their decisions since the last one that was done in all units no longer act; the slots stay used.
         """
-        at, _ = self._at(columns)
-        self._check_closed(at)
-        for column in at.tolist():
+        self._check_closed(columns)
+        for column in columns.tolist():
             count = int(self._opened[column])
             ends = np.flatnonzero(self._unit["done"][: max(count - 1, 0), column].all(-1))
             begin = int(ends[-1]) + 1 if len(ends) else 0
@@ -258,13 +237,6 @@ class RolloutBuilder:
     def _check_running(self, at: Array) -> None:
         if not self._is_open[at].all():
             raise ValueError(f"columns {at[~self._is_open[at]].tolist()} have no open decision; open one first")
-
-    def _at(self, columns: Columns) -> tuple[Array, Columns]:
-        """The columns as indices, of all and as given; a mask of bool becomes indices."""
-        if columns is None:
-            return self._all, None
-        indices = np.flatnonzero(columns) if columns.dtype == bool else columns
-        return indices, indices
 
     def _where(self, columns: Columns, slot: Array) -> tuple[Array, Any]:
         """The slot of each column, and an index that writes there; a plain row if all columns are abreast."""

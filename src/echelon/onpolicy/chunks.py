@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 
 from echelon.onpolicy.aligned import as_tensor
-from echelon.onpolicy.batch import Array, RolloutBatch
+from echelon.onpolicy.batch import RolloutBatch
+from echelon.runtime.arrays import Array
 
 Tensors = Mapping[str, Tensor]
 
@@ -38,26 +39,22 @@ class Chunks:
 
     def to(self, device: torch.device) -> Chunks:
         """The same on another device."""
-        moved: dict[str, Any] = {}
-        for name, part in vars(self).items():
-            moved[name] = part.to(device) if isinstance(part, Tensor) else {k: t.to(device) for k, t in part.items()}
-        return Chunks(**moved)
+        moved = self._map(lambda tensor: tensor.to(device))
+        return replace(moved, state={name: tensor.to(device) for name, tensor in self.state.items()})
 
     def select(self, index: Tensor) -> Chunks:
         """The pieces at `index`."""
-        return Chunks(
-            observation=_take(self.observation, index, 1),
-            action=_take(self.action, index, 1),
-            mask=_take(self.mask, index, 1),
-            state=_take(self.state, index, 0),
-            reset=self.reset.index_select(1, index),
-            log_prob=self.log_prob.index_select(1, index),
-            value=self.value.index_select(1, index),
-            advantage=self.advantage.index_select(1, index),
-            target=self.target.index_select(1, index),
-            acts=self.acts.index_select(1, index),
-            earns=self.earns.index_select(1, index),
-        )
+        chosen = self._map(lambda tensor: tensor.index_select(1, index))
+        return replace(chosen, state={name: tensor.index_select(0, index) for name, tensor in self.state.items()})
+
+    def _map(self, change: Callable[[Tensor], Tensor]) -> Chunks:
+        """Every tensor changed, but for the recurrent states."""
+        changed: dict[str, Any] = {}
+        for name, part in vars(self).items():
+            if name != "state":
+                whole = isinstance(part, Tensor)
+                changed[name] = change(part) if whole else {key: change(tensor) for key, tensor in part.items()}
+        return replace(self, **changed)
 
 
 def cut(batch: RolloutBatch, advantage: Array, target: Array) -> Chunks:
@@ -102,7 +99,3 @@ def _pieces(array: Array, chunk: int, length: int) -> Array:
         piece = array[begin : begin + chunk]
         out[: len(piece), c * columns : (c + 1) * columns] = piece
     return out
-
-
-def _take(tree: Tensors, index: Tensor, axis: int) -> Tensors:
-    return {name: tensor.index_select(axis, index) for name, tensor in tree.items()}

@@ -122,14 +122,13 @@ def mean_log_slope(mean: Tensor, std: Tensor) -> Tensor:
 
 
 class SquashedNormal:
-    """A bounded continuous action: low + (high - low) (tanh(u) + 1) / 2 with u ~ Normal(mean, std).
+    """A continuous action in [-1, 1]: tanh(u) with u ~ Normal(mean, std).
 
-    `log_std` is bounded softly to (-5, 1). u is what is stored. With c = (high - low) / 2,
+    `log_std` is bounded softly to (-5, 1). u is what is stored.
 
-        log p(a) = log N(u; mean, std) - log c - log(1 - tanh(u)^2),    log(1 - tanh(u)^2) = 2 (log 2 - u -
-        softplus(-2u))
+        log p(a) = log N(u; mean, std) - log(1 - tanh(u)^2)
 
-    The entropy is that of the squashed action, not of u: H = H(u) + log c + E[log(1 - tanh(u)^2)], by Gauss-Hermite
+    The entropy is that of the squashed action, not of u: H = H(u) + E[log(1 - tanh(u)^2)], by Gauss-Hermite
     quadrature with 8 nodes (error below .001 for std <= 1, below .08 at the widest). It is greatest near the uniform
     distribution, so an entropy bonus stops widening there; the entropy of u grows without end and would drive the
     noise to its clamp. This is also why a Beta distribution is not used: same bounded entropy, but sampling and
@@ -138,10 +137,7 @@ class SquashedNormal:
 
     LOG_STD = (-5.0, 1.0)
 
-    def __init__(self, mean: Tensor, log_std: Tensor, low: float = -1.0, high: float = 1.0) -> None:  # (..., D)
-        if not low < high:
-            raise ValueError(f"low={low} must be less than high={high}")
-        self.low, self.high = low, high
+    def __init__(self, mean: Tensor, log_std: Tensor) -> None:  # (..., D)
         self.mean = mean
         bounded = soft_bounded(log_std, *self.LOG_STD)
         self.log_std, self.std = bounded.expand_as(mean), bounded.exp().expand_as(mean)
@@ -159,17 +155,17 @@ class SquashedNormal:
         """Log-density of the squashed action, summed over its dimensions, (...)."""
         score = (stored - self.mean) / self.std
         normal = -0.5 * score * score - self.log_std - 0.5 * math.log(2 * math.pi)
-        return (normal - log_slope(stored) - math.log((self.high - self.low) / 2)).sum(-1)
+        return (normal - log_slope(stored)).sum(-1)
 
     def entropy(self) -> Tensor:
         """Entropy of the squashed action, summed over its dimensions, (...)."""
-        constant = 0.5 * math.log(2 * math.pi * math.e) + math.log((self.high - self.low) / 2)
+        constant = 0.5 * math.log(2 * math.pi * math.e)
         slope = mean_log_slope(self.mean, self.std)
         return (self.log_std + slope).sum(-1) + constant * self.mean.shape[-1]
 
     def action(self, stored: Tensor) -> Tensor:
-        """The squashed action, inside [low, high]."""
-        return torch.tanh(stored).mul_((self.high - self.low) / 2).add_((self.high + self.low) / 2)
+        """The squashed action."""
+        return torch.tanh(stored)
 
 
 @dataclass(frozen=True)

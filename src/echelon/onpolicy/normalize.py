@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
-Array = NDArray[Any]
+from echelon.runtime.arrays import Array
 
 
 def normalize_advantage(advantage: Array, acts: Array, std_floor: float = 1e-5) -> Array:

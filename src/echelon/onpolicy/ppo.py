@@ -18,13 +18,14 @@ import torch
 from torch import Tensor, nn
 
 from echelon.onpolicy.advantage import batch_gae
-from echelon.onpolicy.batch import Array, RolloutBatch, VersionError, bare, group_columns, some_columns
+from echelon.onpolicy.batch import RolloutBatch, VersionError, bare, group_columns, some_columns
 from echelon.onpolicy.chunks import Chunks, cut
 from echelon.onpolicy.groups import Groups, in_order
 from echelon.onpolicy.loss import Count, Evaluation, PPOLoss, ppo_loss
 from echelon.onpolicy.normalize import ValueNormalizer, normalize_advantage
 from echelon.onpolicy.optimizer import JointAdam, check_optimizers, clip_gradients
 from echelon.onpolicy.options import PPOOptions
+from echelon.runtime.arrays import Array
 
 
 class Policy(Protocol):

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from echelon.hrl_xf.arena.seat import SeatRecord
 from echelon.hrl_xf.arena.world import ArenaResult
 from echelon.reporting.tables import significant
+from echelon.runtime.arrays import Floats
 
 POINTS = 101
 """Most points of a curve; of longer worlds some days are left out."""
@@ -20,7 +20,6 @@ MEASURES = {
     "input": "input stock (pieces)",
     "output": "output stock (pieces)",
 }
-Floats = NDArray[np.float64]
 
 
 def curves(by_name: Mapping[str, Sequence[ArenaResult]], scopes: Sequence[str]) -> dict[str, Any]:

@@ -37,11 +37,6 @@ def wanted(asked: bool, refused: bool) -> bool:
     return asked or (not refused and sys.stdout.isatty())
 
 
-def how_to_open(folder: Path) -> str:
-    """The command that shows the curves later."""
-    return f"tensorboard --logdir {folder}"
-
-
 def free_port(wanted: int) -> int:
     """`wanted`, or the next free port."""
     for port in range(wanted, min(wanted + TRIES, 65536)):

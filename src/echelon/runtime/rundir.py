@@ -50,14 +50,6 @@ class RunDir:
     """True if the run existed before."""
 
     @property
-    def log(self) -> Path:
-        return self.path / "log.txt"
-
-    @property
-    def metrics(self) -> Path:
-        return self.path / "metrics.jsonl"
-
-    @property
     def tensorboard(self) -> Path:
         return self.path / "tb"
 
@@ -68,7 +60,7 @@ class RunDir:
     @contextmanager
     def logging(self, level: int = logging.INFO) -> Iterator[None]:
         """Append what the package logs to `log.txt` while the block runs."""
-        handler = logging.FileHandler(self.log, encoding="utf-8")
+        handler = logging.FileHandler(self.path / "log.txt", encoding="utf-8")
         handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
         logger = logging.getLogger("echelon")
         before = logger.level
@@ -86,16 +78,13 @@ def open_run(
     run_dir: str | os.PathLike[str],
     config: Mapping[str, Any],
     *,
-    kind: str = TRAINING,
-    resume: bool = True,
     may_change: Collection[str] = (),
     defaults: Mapping[str, Any] | None = None,
 ) -> RunDir:
     """Create the run's directory, or continue the existing one.
 
-    `config` holds JSON values. `resume=False` raises if the directory contains a run. Options in
-    `may_change` (dotted names) do not affect the result, such as the number of workers: they may differ. An option
-    that an older version did not have had the value that `defaults` gives.
+    `config` holds JSON values. Options in `may_change` (dotted names) do not affect the result, such as the number of
+    workers: they may differ. An option that an older version did not have had the value that `defaults` gives.
     """
     path = Path(run_dir)
     there = read_config(path)
@@ -105,10 +94,8 @@ def open_run(
             folder.mkdir(parents=True, exist_ok=True)
         for file in (path / "log.txt", path / "metrics.jsonl"):
             file.touch()
-        write_config(path, kind, config)  # last: a directory with a config is complete
+        write_config(path, TRAINING, config)  # last: a directory with a config is complete
         return RunDir(path, resumed=False)
-    if not resume:
-        raise FileExistsError(f"{path} already contains a run; resume it, or use another directory")
     check_options(path, there.options, config, may_change, defaults)
     return RunDir(path, resumed=True)
 

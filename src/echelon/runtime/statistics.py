@@ -8,14 +8,14 @@ runs are chance.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-Floats = NDArray[np.float64]
+from echelon.runtime.arrays import Floats
 
 RESAMPLES = 2_000
 LEVEL = 0.95
@@ -23,7 +23,7 @@ LEVEL = 0.95
 
 @dataclass(frozen=True)
 class Interval:
-    """A statistic of all runs, and the percentile interval of its bootstrap distribution."""
+    """A figure of all runs, and the percentile interval of its bootstrap distribution."""
 
     value: float
     low: float
@@ -61,17 +61,15 @@ def stratified_bootstrap(
     rng: np.random.Generator,
     resamples: int = RESAMPLES,
     level: float = LEVEL,
-    statistic: Callable[[ArrayLike], Any] = interquartile_mean,
 ) -> Interval:
-    """The statistic over all runs of all tasks, with the interval between the outer (1 - level) / 2 of its resamples.
+    """The interquartile mean of all runs of all tasks, and the interval between the outer (1 - level) / 2 of resamples.
 
-    `statistic` is a function of the last axis. With one run in every task there is no chance to draw: the interval is
-    the value itself, which says nothing.
+    With one run in every task there is no chance to draw: the interval is the value itself, which says nothing.
     """
     if not 0 < level < 1:
         raise ValueError(f"level={level} must lie in (0, 1), such as 0.95")
     if resamples < 1:
         raise ValueError(f"resamples={resamples} must be at least 1")
-    whole = float(statistic(np.concatenate([np.asarray(scores, np.float64) for scores in tasks])))
-    low, high = np.quantile(statistic(resampled(tasks, resamples, rng)), [(1 - level) / 2, (1 + level) / 2])
+    whole = float(interquartile_mean(np.concatenate([np.asarray(scores, np.float64) for scores in tasks])))
+    low, high = np.quantile(interquartile_mean(resampled(tasks, resamples, rng)), [(1 - level) / 2, (1 + level) / 2])
     return Interval(whole, float(low), float(high))

@@ -13,8 +13,9 @@ from echelon.envs.vector import VectorStep
 from echelon.hmasd.agent import HMASDAgent
 from echelon.hmasd.config import HMASDConfig
 from echelon.hmasd.learning.rollout import COORDINATOR, DISCOVERER, SkillCollector
-from echelon.onpolicy.batch import Array, RolloutBatch, VersionError
+from echelon.onpolicy.batch import RolloutBatch, VersionError
 from echelon.onpolicy.chunks import cut
+from echelon.runtime.arrays import Array
 from tests.hmasd.small import SKY, SMALL, make, small
 from tests.rounding import assert_equal_but_for_rounding
 

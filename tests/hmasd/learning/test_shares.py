@@ -9,7 +9,7 @@ from echelon.envs.make import make_vector_env
 from echelon.hmasd.agent import HMASDAgent
 from echelon.hmasd.config import HMASDConfig
 from echelon.hmasd.learning.shares import LocalShares, RemoteShares
-from echelon.onpolicy.batch import Array
+from echelon.runtime.arrays import Array
 from echelon.runtime.execution.executors import NamedExecutor, make_executor
 from tests.hmasd.small import SKY, small
 from tests.rounding import assert_equal_but_for_rounding

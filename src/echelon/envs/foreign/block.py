@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from echelon.envs.foreign.world import ForeignWorld, WorldView
 from echelon.envs.random_streams import episode_seed
-from echelon.envs.vector import Array, EnvSpec
+from echelon.envs.vector import EnvSpec
+from echelon.runtime.arrays import Array
 
 MAX_CRASHES = 3
 ALIGN = 64  # bytes; a cache line

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from echelon.envs.foreign.vector import TeamReward, team_reward
 from echelon.envs.foreign.world import WorldStep, WorldView
-from echelon.envs.vector import Array, DiscreteActions, EnvSpec, Observed, VectorEnv, VectorStep
+from echelon.envs.vector import DiscreteActions, EnvSpec, Observed, VectorEnv, VectorStep
+from echelon.runtime.arrays import Array
 
 ByAgent = Mapping[Any, Any]
 

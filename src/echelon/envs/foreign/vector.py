@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 from echelon.envs.dense import check_saved
 from echelon.envs.foreign.block import Crash, Note, WorldBlock, carve, crash_message, layout, size_of
 from echelon.envs.random_streams import world_seeds
-from echelon.envs.vector import FORMAT_VERSION, Array, Observed, VectorEnv, VectorStep, check_actions
+from echelon.envs.vector import FORMAT_VERSION, Observed, VectorEnv, VectorStep, check_actions
+from echelon.runtime.arrays import Array
 
 logger = logging.getLogger(__name__)
 

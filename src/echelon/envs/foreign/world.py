@@ -21,7 +21,8 @@ from pettingzoo.utils.conversions import aec_to_parallel
 
 from echelon.envs.entities import Sets, declared_sets, joined_sets
 from echelon.envs.spaces import ActionForm, Form
-from echelon.envs.vector import Array, Bool, BoxActions, DiscreteActions, EnvSpec, Float32
+from echelon.envs.vector import BoxActions, DiscreteActions, EnvSpec
+from echelon.runtime.arrays import Array, Bools, Float32
 
 MAX_WIDTH = 16_384  # numbers in one observation or state: a small picture; more needs a convolution, not this engine
 MAX_CHOICES = 4096  # combinations of a MultiDiscrete or MultiBinary action, each an output of the policy
@@ -72,15 +73,15 @@ class WorldView:
 
     observation: Float32  # (n, obs_dim)
     state: Float32  # (state_dim,)
-    alive: Bool  # (n,)
-    action_mask: Bool | None  # (n, width)
+    alive: Bools  # (n,)
+    action_mask: Bools | None  # (n, width)
 
 
 @dataclass(frozen=True)
 class WorldStep(WorldView):
     """What one step of one world gave."""
 
-    final_alive: Bool  # (n,): not terminated
+    final_alive: Bools  # (n,): not terminated
     agent_reward: Float32  # (n,)
     terminated: bool
     truncated: bool
@@ -88,7 +89,7 @@ class WorldStep(WorldView):
 
     @classmethod
     def of(
-        cls, view: WorldView, acted: Bool, dead: Bool, cut: Bool, agent_reward: Float32, infos: Mapping[Any, Any]
+        cls, view: WorldView, acted: Bools, dead: Bools, cut: Bools, agent_reward: Float32, infos: Mapping[Any, Any]
     ) -> Self:
         """What a step led to (`view`, with all agents that are there), by who acted in it, and who ended in it."""
         alive = view.alive & ~dead & ~cut

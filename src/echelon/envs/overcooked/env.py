@@ -30,7 +30,8 @@ from echelon.envs.overcooked.layouts import ACTIONS, INTERACT, NORTH, layout
 from echelon.envs.overcooked.rules import AWAITS_DISH, CONTENTS, DISH, DISH_TAKEN, HANDS, SERVED, rules
 from echelon.envs.overcooked.views import Views
 from echelon.envs.parallel import SingleWorld
-from echelon.envs.vector import Array, DiscreteActions, EnvSpec, Float32, Observed
+from echelon.envs.vector import DiscreteActions, EnvSpec, Observed
+from echelon.runtime.arrays import Array, Float32
 
 AGENTS = ("cook_0", "cook_1")
 SOUP_REWARD = 20

@@ -13,7 +13,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 
 from echelon.envs.overcooked.rules import COUNTER, FLOOR, KINDS, POT, SIGNS
-from echelon.envs.vector import Array
+from echelon.runtime.arrays import Array
 
 MAPS = {
     "cramped_room": ("XXPXX", "O  2O", "X1  X", "XDXSX"),

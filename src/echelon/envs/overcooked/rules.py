@@ -17,7 +17,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from echelon.envs.vector import Array
+from echelon.runtime.arrays import Array
 
 COOK_TIME = 20
 MOST_ONIONS = 3

@@ -29,7 +29,7 @@ from echelon.envs.overcooked.rules import (
     SOUP,
     pot,
 )
-from echelon.envs.vector import Array, Float32
+from echelon.runtime.arrays import Array, Float32
 
 POT_WIDTH, THING_WIDTH = MOST_ONIONS + 3, 4
 

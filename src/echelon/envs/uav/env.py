@@ -18,7 +18,8 @@ from echelon.envs.dense import ALL, DenseEnv, Outcome, Rows
 from echelon.envs.parallel import SingleWorld
 from echelon.envs.uav import radio
 from echelon.envs.uav.config import UAVConfig, uav_config
-from echelon.envs.vector import Array, Bool, BoxActions, EnvSpec, Float32, Position
+from echelon.envs.vector import BoxActions, EnvSpec, Position
+from echelon.runtime.arrays import Array, Bools, Float32
 
 IDLE, BASE_STATION, RELAY = 0, 1, 2
 
@@ -238,7 +239,7 @@ class UAVEnv(DenseEnv):
         seen[:, :, at : at + m], seen[:, :, at + m : at + m + n] = near_user, near_uav
         return at + m + n
 
-    def _near(self, rows: Rows) -> tuple[Bool, Bool]:
+    def _near(self, rows: Rows) -> tuple[Bools, Bools]:
         """Which users (W, n, m) and which UAVs (W, n, n) are within each UAV's sensing range."""
         position, users = self.position[rows], self.users[rows]
         reach_sq = float(self.config.sensing_range or 0.0) ** 2

@@ -8,13 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from echelon.envs.uav.config import Channel
-from echelon.envs.vector import Array, Bool
-
-Float = NDArray[np.float64]
-Int = NDArray[np.int64]
+from echelon.runtime.arrays import Array, Bools, Floats, Ints
 
 FREQUENCY_GHZ = 2.4
 QUALITY_SPAN = 30.0  # dB above the minimum at which quality is 1
@@ -31,12 +27,12 @@ def from_db(x: float) -> float:
     return float(10.0 ** (x / 10.0))
 
 
-def line_of_sight(elevation: Float) -> Float:
+def line_of_sight(elevation: Floats) -> Floats:
     """p = 1 / (1 + 5·exp(−0.6(θ − 5))), θ in degrees."""
     return np.asarray(1.0 / (1.0 + 5.0 * np.exp(-0.6 * (elevation - 5.0))))
 
 
-def path_loss_3gpp(distance: Float, elevation: Float, shadow_los: Float, shadow_nlos: Float) -> Float:
+def path_loss_3gpp(distance: Floats, elevation: Floats, shadow_los: Floats, shadow_nlos: Floats) -> Floats:
     """p·PL_LoS + (1 − p)·PL_NLoS in dB; the shadows are standard normal, scaled here to 4 and 8 dB."""
     log_d, log_f = np.log10(distance), 20.0 * np.log10(FREQUENCY_GHZ)
     los = 28.0 + 22.0 * log_d + log_f + 4.0 * shadow_los
@@ -59,7 +55,7 @@ def log_distance_power(power_dbm: float, channel: Channel, distance_sq: Array) -
     return np.asarray(gain / distance_sq if b == 20.0 else gain * distance_sq ** (-b / 20.0))
 
 
-def sinr(power: Float, noise: float) -> Float:
+def sinr(power: Floats, noise: float) -> Floats:
     """Power of each UAV over noise plus the power of all the others, linear."""
     total = power.sum(axis=1, keepdims=True) + noise  # (W, 1, m)
     return np.asarray(power / (total - power))  # (W, n, m)
@@ -69,22 +65,22 @@ def sinr(power: Float, noise: float) -> Float:
 class Association:
     """Who serves whom."""
 
-    server: Int  # (W, m): the user's UAV, −1 for none
-    sinr: Float  # (W, m): linear, at its UAV; meaningless where it has none
+    server: Ints  # (W, m): the user's UAV, −1 for none
+    sinr: Floats  # (W, m): linear, at its UAV; meaningless where it has none
 
     @property
-    def served(self) -> Bool:
+    def served(self) -> Bools:
         return np.asarray(self.server >= 0)
 
 
-def associate(power: Float, noise: float, min_sinr: float, capacity: int) -> Association:
+def associate(power: Floats, noise: float, min_sinr: float, capacity: int) -> Association:
     """Greedy by descending SINR ≥ `min_sinr` (linear): one UAV a user, at most `capacity` users a UAV."""
     if min_sinr >= 1.0:
         return associate_strongest(power, noise, min_sinr, capacity)
     return associate_greedy(sinr(power, noise), min_sinr, capacity)
 
 
-def associate_strongest(power: Float, noise: float, min_sinr: float, capacity: int) -> Association:
+def associate_strongest(power: Floats, noise: float, min_sinr: float, capacity: int) -> Association:
     """The greedy rule at 0 dB and above, where a user's strongest UAV alone can be louder than all the rest together.
 
     So a user's only choice is its strongest UAV, and a UAV's first `capacity` users by SINR are those the greedy takes.
@@ -102,7 +98,7 @@ def associate_strongest(power: Float, noise: float, min_sinr: float, capacity: i
     return Association(server, ratio)
 
 
-def _within_capacity(server: Int, ratio: Float, uavs: int, capacity: int) -> Int:
+def _within_capacity(server: Ints, ratio: Floats, uavs: int, capacity: int) -> Ints:
     """Leave each UAV its `capacity` best users (the lower index first among equals)."""
     order = np.argsort(-ratio, axis=1, kind="stable")  # (W, m)
     by_rank = np.take_along_axis(server, order, axis=1)
@@ -113,7 +109,7 @@ def _within_capacity(server: Int, ratio: Float, uavs: int, capacity: int) -> Int
     return kept
 
 
-def associate_greedy(ratio: Float, min_sinr: float, capacity: int) -> Association:
+def associate_greedy(ratio: Floats, min_sinr: float, capacity: int) -> Association:
     """The general rule: all pairs by descending SINR; a loop over ranks, each step for all worlds at once."""
     worlds, uavs, users = ratio.shape
     flat = ratio.reshape(worlds, -1)  # (W, n*m)
@@ -139,12 +135,12 @@ def associate_greedy(ratio: Float, min_sinr: float, capacity: int) -> Associatio
 class Routes:
     """The shortest route of each UAV to a ground station; among equally short ones, that with the widest bottleneck."""
 
-    hops: Int  # (W, n): links on the route, 0 for none
-    rate: Float  # (W, n): Mbit/s of its slowest link, 0 for none
-    next_hop: Int  # (W, n): the UAV it goes over first, −1 for a ground station or none
+    hops: Ints  # (W, n): links on the route, 0 for none
+    rate: Floats  # (W, n): Mbit/s of its slowest link, 0 for none
+    next_hop: Ints  # (W, n): the UAV it goes over first, −1 for a ground station or none
 
 
-def find_routes(ground_rate: Float, uav_rate: Float, max_hops: int) -> Routes:
+def find_routes(ground_rate: Floats, uav_rate: Floats, max_hops: int) -> Routes:
     """Routes of at most `max_hops` links; a rate of 0 means that there is no such link."""
     rate = ground_rate.max(axis=2)  # (W, n, G) -> (W, n)
     hops = (rate > 0).astype(np.int64)
@@ -162,7 +158,7 @@ def find_routes(ground_rate: Float, uav_rate: Float, max_hops: int) -> Routes:
     return Routes(hops, rate, next_hop)
 
 
-def forwarders(routes: Routes, sends: Bool, max_hops: int) -> Bool:
+def forwarders(routes: Routes, sends: Bools, max_hops: int) -> Bools:
     """Which UAVs carry the traffic of another one that `sends` and has a route."""
     uavs = np.arange(sends.shape[1])
     carries = np.zeros_like(sends)
@@ -177,13 +173,13 @@ def forwarders(routes: Routes, sends: Bool, max_hops: int) -> Bool:
     return carries
 
 
-def link_rate(distance_sq: Float, power_dbm: float, noise_dbm: float, min_snr: float, bandwidth: float) -> Float:
+def link_rate(distance_sq: Floats, power_dbm: float, noise_dbm: float, min_snr: float, bandwidth: float) -> Floats:
     """Mbit/s of a free-space link, W·log2(1 + SNR); 0 where its SNR is below `min_snr` dB."""
     snr = log_distance_power(power_dbm, "free_space", distance_sq) / from_db(noise_dbm)
     return np.asarray(np.where(snr >= from_db(min_snr), bandwidth / 1e6 * np.log2(1.0 + snr), 0.0))
 
 
-def ground_stations(count: int, area: float, height: float) -> Float:
+def ground_stations(count: int, area: float, height: float) -> Floats:
     """One at the centre; two to four at corners (opposite ones first); more on the smallest square grid."""
     if count == 1:
         places: Array = np.array([[0.5, 0.5]])

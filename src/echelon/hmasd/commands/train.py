@@ -28,7 +28,7 @@ from echelon.hmasd.worlds import make_worlds
 from echelon.onpolicy.groups import Groups
 from echelon.onpolicy.loop import Round, TrainingLoop
 from echelon.onpolicy.ppo import under
-from echelon.runtime.board import how_to_open, tensorboard, wanted
+from echelon.runtime.board import tensorboard, wanted
 from echelon.runtime.checkpoint import latest, load_checkpoint, save_checkpoint
 from echelon.runtime.execution.executors import NamedExecutor, make_executor
 from echelon.runtime.metrics import MetricsWriter, read_metrics
@@ -173,7 +173,7 @@ def lead(options: TrainOptions, groups: Groups) -> None:
         metrics = stack.enter_context(MetricsWriter(folder.path, resume_step=resume_step, also=also))
         if wanted(options.tensorboard, options.no_tensorboard):
             stack.enter_context(tensorboard(folder.tensorboard, options.tensorboard_port))
-        stack.callback(logger.info, "curves: %s", how_to_open(folder.tensorboard))
+        stack.callback(logger.info, "curves: tensorboard --logdir %s", folder.tensorboard)
         train(training, folder, options, metrics)
     for kind in ("csv", "json"):
         export_curves(folder.path, folder.path / f"curves.{kind}")

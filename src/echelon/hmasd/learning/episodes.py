@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from echelon.envs.vector import VectorStep
-from echelon.onpolicy.batch import Array
+from echelon.runtime.arrays import Array
 
 
 @dataclass(frozen=True)

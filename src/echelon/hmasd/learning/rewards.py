@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -11,12 +12,13 @@ from torch import Tensor
 from torch.nn import functional
 
 from echelon.hmasd.config import HMASDConfig
-from echelon.hmasd.networks.discriminators import IndividualDiscriminator, TeamDiscriminator, uniform_log
+from echelon.hmasd.networks.discriminators import IndividualDiscriminator, TeamDiscriminator
 from echelon.onpolicy.aligned import as_tensor
-from echelon.onpolicy.batch import Array, RolloutBatch, group_columns, some_columns
+from echelon.onpolicy.batch import RolloutBatch, group_columns, some_columns
 from echelon.onpolicy.groups import Groups, in_order
 from echelon.onpolicy.optimizer import JointAdam
 from echelon.onpolicy.ppo import under
+from echelon.runtime.arrays import Array
 
 
 @dataclass(frozen=True)
@@ -144,7 +146,7 @@ class Discriminators:
         guessed = self.individual(data.observation, data.its_team_skill)
         own = guessed.gather(1, data.agent_skill[:, None])[:, 0].cpu().numpy()
         if config.skill_baseline:
-            team, own = team - uniform_log(config.team_skills), own - uniform_log(config.agent_skills)
+            team, own = team + math.log(config.team_skills), own + math.log(config.agent_skills)
         unit = self.unit.value if config.relative_intrinsic else 1.0
         team_term, own_term = np.zeros(acts.shape[:2], np.float32), np.zeros(acts.shape, np.float32)
         team_term[acts.any(-1)], own_term[acts] = unit * config.lambda_team * team, unit * config.lambda_agent * own

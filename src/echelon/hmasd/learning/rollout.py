@@ -28,8 +28,9 @@ from echelon.hmasd.learning.episodes import Episodes
 from echelon.hmasd.networks.networks import HMASDNetworks
 from echelon.hmasd.networks.sizes import Sizes
 from echelon.onpolicy.aligned import as_tensor
-from echelon.onpolicy.batch import SLOT_FIELDS, TREE_FIELDS, UNIT_FIELDS, Array, Rollout, RolloutBatch, VersionError
+from echelon.onpolicy.batch import SLOT_FIELDS, TREE_FIELDS, UNIT_FIELDS, Rollout, RolloutBatch, VersionError
 from echelon.onpolicy.builder import RolloutBuilder
+from echelon.runtime.arrays import Array
 
 COORDINATOR, DISCOVERER = "coordinator", "discoverer"
 

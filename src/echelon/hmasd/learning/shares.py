@@ -26,9 +26,10 @@ from echelon.hmasd.learning.rollout import SkillCollector
 from echelon.hmasd.networks.networks import HMASDNetworks
 from echelon.hmasd.networks.sizes import Sizes
 from echelon.hmasd.worlds import make_worlds
-from echelon.onpolicy.batch import Array, Rollout, bare, filled, join_rounds
+from echelon.onpolicy.batch import Rollout, bare, filled, join_rounds
 from echelon.onpolicy.groups import Groups
 from echelon.onpolicy.ppo import under
+from echelon.runtime.arrays import Array
 from echelon.runtime.execution.executors import NamedExecutor, WorkerDied
 from echelon.runtime.seeding import task_seed
 
@@ -149,7 +150,7 @@ class RemoteShares:
         def submit(group: int) -> Future[Share]:
             name, share = f"group {group} of policy version {version}", steps // len(groups)
             work = (self.config.to_json(), group, weights, self._states[group], holds, version, share)
-            return self.executor.submit_named(name, collect_share, *work)
+            return self.executor.start(name, None, collect_share, *work)
 
         futures = [submit(group) for group in groups]
         shares = [self._result(future, partial(submit, group)) for group, future in enumerate(futures)]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -48,8 +46,3 @@ class IndividualDiscriminator(nn.Module):
         """Log-probabilities of every agent skill."""
         joined = torch.cat([self.seen(observation), one_hot(team_skill, self.team_skills, observation.dtype)], -1)
         return functional.log_softmax(self.layers(joined), -1)
-
-
-def uniform_log(skills: int) -> float:
-    """log of the uniform prior over skills."""
-    return -math.log(skills)

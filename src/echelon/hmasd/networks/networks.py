@@ -37,12 +37,6 @@ class HMASDNetworks(nn.Module):
         self.individual = IndividualDiscriminator(sizes) if sizes.skilled else None
 
     @classmethod
-    def on(cls, device: torch.device, sizes: Sizes) -> HMASDNetworks:
-        """Networks made on a device, to load weights into; moving them would part layers from their chains."""
-        with device:
-            return cls.seeded(sizes, 0)
-
-    @classmethod
     def seeded(cls, sizes: Sizes, seed: int) -> HMASDNetworks:
         """Fresh weights that depend on the seed alone; torch's global stream is left as it was."""
         with torch.random.fork_rng(devices=[]):

@@ -154,10 +154,6 @@ class NamedExecutor(Executor):
         """Run `fn(*args, **kwargs)`; the task's name is the call itself."""
         return self.start(_describe(fn, args, kwargs), None, fn, *args, **kwargs)
 
-    def submit_named(self, name: str, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
-        """Run `fn(*args, **kwargs)` under a name given by the caller."""
-        return self.start(name, None, fn, *args, **kwargs)
-
     @abstractmethod
     def start(
         self, name: str, timeout: float | None, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs

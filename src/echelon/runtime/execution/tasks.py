@@ -23,6 +23,9 @@ T = TypeVar("T")
 
 logger = logging.getLogger("echelon.tasks")
 
+RETRIES = 1
+"""How often a task whose worker died runs again."""
+
 TaskStatus = Literal["ok", "error", "timeout", "died"]
 
 
@@ -63,20 +66,17 @@ def run_tasks(
     tasks: Iterable[Task],
     *,
     timeout: float | None = None,
-    retries: int = 1,
 ) -> Generator[TaskResult[T], None, None]:
     """Run `fn(*task.args)` for each task and yield the results as they finish.
 
     `fn` must be a module's function, so that it can be sent. `timeout` is in seconds of each task's own time; a task
     that takes longer is ended with its worker. With `timeout`, `serial` runs tasks in a process of their own too.
-    `retries`: how often a task whose worker died runs again. Leaving the loop early stops the pool at once.
+    A task whose worker died runs once more. Leaving the loop early stops the pool at once.
     """
     ExecutorSpec.parse(spec)
     if timeout is not None and not timeout > 0:
         raise ValueError(f"timeout={timeout} leaves no time; use a positive number of seconds, or None for no limit")
-    if retries < 0:
-        raise ValueError(f"retries={retries} is negative; use 0 or more")
-    return _results(spec, fn, iter(tasks), timeout, retries)
+    return _results(spec, fn, iter(tasks), timeout)
 
 
 @dataclass
@@ -89,7 +89,7 @@ class _Flight:
 
 
 def _results(
-    spec: str, fn: Callable[..., T], tasks: Iterator[Task], timeout: float | None, retries: int
+    spec: str, fn: Callable[..., T], tasks: Iterator[Task], timeout: float | None
 ) -> Generator[TaskResult[T], None, None]:
     executor = make_executor(spec)
     in_flight: dict[Future[TaskResult[T]], _Flight] = {}
@@ -111,7 +111,7 @@ def _results(
             done, _ = wait(in_flight, return_when=FIRST_COMPLETED)
             for future in [future for future in in_flight if future in done]:  # in the order of submission
                 flight = in_flight.pop(future)
-                result = _result_of(future, flight, retries, spec)
+                result = _result_of(future, flight, spec)
                 if result is None:
                     submit(flight.task, flight.deaths + 1)
                 else:
@@ -122,7 +122,7 @@ def _results(
     executor.shutdown()
 
 
-def _result_of(future: Future[TaskResult[T]], flight: _Flight, retries: int, spec: str) -> TaskResult[T] | None:
+def _result_of(future: Future[TaskResult[T]], flight: _Flight, spec: str) -> TaskResult[T] | None:
     """The outcome of a task; None if it must run again."""
     name, seconds = flight.task.name, time.monotonic() - flight.started
     if future.cancelled():
@@ -134,7 +134,7 @@ def _result_of(future: Future[TaskResult[T]], flight: _Flight, retries: int, spe
         return TaskResult(name, "timeout", error=str(error), seconds=seconds)
     if not isinstance(error, WorkerDied):  # `_work` never raises: the value or the arguments could not be sent
         return TaskResult(name, "error", error="".join(traceback.format_exception(error)), seconds=seconds)
-    if flight.deaths < retries:
+    if flight.deaths < RETRIES:
         logger.warning("a worker died while it ran %s; it runs again", name)
         return None
     return TaskResult(name, "died", error=f"{error}; {flight.deaths + 1} times", seconds=seconds)
