@@ -227,7 +227,7 @@ def set_up_logging(quiet: bool) -> None:
 
 
 @contextmanager
-def refusals_in_one_line() -> Iterator[None]:
+def option_errors_in_one_line() -> Iterator[None]:
     """Show an error of an options class as it is: tyro would wrap its ValueError into a box of several lines."""
     said = io.StringIO()
     try:
@@ -262,7 +262,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         program = " ".join((PROGRAM, *command.words))
         known = tyro.MISSING_NONPROP if command.defaults is None else load(command.defaults)(rest)
-        with refusals_in_one_line():
+        with option_errors_in_one_line():
             options = tyro.cli(
                 load(command.options), args=rest, prog=program, default=known, config=(tyro.conf.OmitArgPrefixes,)
             )

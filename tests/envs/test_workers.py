@@ -70,7 +70,7 @@ def test_a_dead_worker_is_replaced(caplog: pytest.LogCaptureFixture) -> None:
 def test_a_worker_killed_from_outside_is_replaced() -> None:
     with WorkerVectorEnv("odd_envs:counter", 2, [51, 52], workers=1) as env:
         env.reset()
-        os.kill(env._crew.processes[0].pid or 0, signal.SIGKILL)
+        os.kill(env._processes.processes[0].pid or 0, signal.SIGKILL)
         step = env.step(np.ones((2, 2), dtype=int))
         assert step.dropped.all()
         assert not env.step(np.ones((2, 2), dtype=int)).dropped.any()
@@ -88,7 +88,7 @@ def test_a_worker_that_hangs_is_replaced(caplog: pytest.LogCaptureFixture) -> No
 def test_three_deaths_in_a_row_end_the_run_and_clean_up() -> None:
     before = ours()
     env = WorkerVectorEnv("odd_envs:counter", 2, 1, kwargs={"trouble": "exit", "bad_step": 1}, workers=1)
-    processes = env._crew.processes
+    processes = env._processes.processes
     env.reset()
     actions = np.ones((2, 2), dtype=int)
     assert env.step(actions).dropped.all()
@@ -132,7 +132,7 @@ def interrupt(number: int, frame: object) -> None:
 
 def test_closing_twice_is_fine() -> None:
     env = WorkerVectorEnv("odd_envs:counter", 1)
-    workers = [str(process.pid) for process in env._crew.processes]
+    workers = [str(process.pid) for process in env._processes.processes]
     env.close()
     env.close()
     assert workers
@@ -153,7 +153,7 @@ from echelon.envs.foreign.workers import WorkerVectorEnv
 if __name__ == "__main__":
     env = WorkerVectorEnv("odd_envs:counter", 2, workers=2)
     env.reset()
-    print(env._crew.memory_name, *[p.pid for p in env._crew.processes], flush=True)
+    print(env._processes.memory_name, *[p.pid for p in env._processes.processes], flush=True)
     while True:
         env.step(np.zeros((2, 2), dtype=int))
         time.sleep(0.01)

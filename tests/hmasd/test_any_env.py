@@ -19,7 +19,7 @@ from echelon.envs.uav import render as uav_render
 from echelon.hmasd.agent import HMASDAgent
 from echelon.hmasd.background import BackgroundEvaluation
 from echelon.hmasd.commands import render
-from echelon.hmasd.commands.train import alike, run
+from echelon.hmasd.commands.train import agents_look_alike, run
 from echelon.hmasd.evaluation import evaluate, random_play
 from echelon.hmasd.options import TrainOptions
 from echelon.runtime.metrics import MetricsWriter, read_metrics
@@ -164,7 +164,7 @@ def test_harmless_options_may_change_on_resume(tmp_path: Path) -> None:
 )
 def test_agents_get_a_number_where_nothing_else_tells_them_apart(env: str, expected: bool) -> None:
     with make_vector_env(env, 1, 0, workers=0 if ":" in env else None) as probe:
-        assert alike(probe) == expected
+        assert agents_look_alike(probe) == expected
 
 
 def test_a_numbered_agent_is_saved_as_such(tmp_path: Path) -> None:
@@ -247,7 +247,7 @@ def test_a_run_that_stays_below_random_play_says_so(tmp_path: Path, caplog: pyte
     caplog.clear()
     with MetricsWriter(tmp_path) as metrics, caplog.at_level(logging.WARNING):
         evaluations = BackgroundEvaluation(options(tmp_path), metrics)
-        evaluations.level = 3.0
+        evaluations.random_return = 3.0
         for step, reward in enumerate([2.0] * 9 + [3.5] + [2.0] * 9):
             evaluations._compare(reward, step)
         assert not caplog.messages

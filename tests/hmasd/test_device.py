@@ -13,7 +13,7 @@ from echelon.hmasd.agent import HMASDAgent
 from echelon.hmasd.config import HMASDConfig
 from echelon.hmasd.learning.rewards import Discriminators, SkillData
 from echelon.hmasd.learning.rollout import COORDINATOR
-from echelon.onpolicy.chunks import cut
+from echelon.onpolicy.chunks import to_chunks
 from echelon.onpolicy.loss import ppo_loss
 from tests.hmasd.small import SKY, SMALL, make, small
 
@@ -30,7 +30,7 @@ def test_no_operation_of_an_update_mixes_devices(config: HMASDConfig) -> None:
     rollout, nowhere = collector.collect(0, 80), torch.device("meta")
     networks = copy.deepcopy(agent.networks).to(nowhere)
     for level, batch in rollout.items():
-        chunks = cut(batch, batch.reward, batch.reward).to(nowhere)
+        chunks = to_chunks(batch, batch.reward, batch.reward).to(nowhere)
         policy = networks.coordinator if level == COORDINATOR else networks.discoverer
         assert policy is not None
         now = policy.evaluate(chunks)

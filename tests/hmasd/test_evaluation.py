@@ -6,7 +6,7 @@ import pytest
 
 from echelon.cli import main
 from echelon.hmasd.commands.train import run
-from echelon.hmasd.evaluation import evaluate, move_to
+from echelon.hmasd.evaluation import evaluate, use_env_options
 from echelon.hmasd.options import TrainOptions
 from tests.hmasd.small import SKY, make, small
 
@@ -14,14 +14,14 @@ from tests.hmasd.small import SKY, make, small
 def test_longer_episodes_than_in_training() -> None:
     agent, _ = make(SKY)
     assert evaluate(agent, 3, 0).lengths.tolist() == [13] * 3
-    move_to(agent, ["max_steps=21"])
+    use_env_options(agent, ["max_steps=21"])
     assert evaluate(agent, 3, 0).lengths.tolist() == [21] * 3
 
 
 def test_worlds_in_which_the_agent_would_see_other_things_are_refused() -> None:
     agent, _ = make(SKY)
     with pytest.raises(ValueError, match=r"obs .* \(here .*\)"):
-        move_to(agent, ["sensing_range=300"])
+        use_env_options(agent, ["sensing_range=300"])
     assert evaluate(agent, 2, 0).lengths.tolist() == [13] * 2
 
 

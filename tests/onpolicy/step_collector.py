@@ -12,7 +12,7 @@ from torch import Tensor
 
 from echelon.onpolicy.batch import Arrays, Rollout, VersionError
 from echelon.onpolicy.builder import RolloutBuilder
-from echelon.onpolicy.ppo import under
+from echelon.onpolicy.ppo import part_of_state
 from echelon.runtime.arrays import Array
 
 
@@ -128,7 +128,9 @@ class StepCollector:
         return state | {"reset": torch.from_numpy(self._reset.copy()), "generator": self.generator.get_state()}
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        self._begin(self.worlds.load_state_dict({name: t.numpy() for name, t in under(state, "worlds.").items()}))
-        self._memory = {name: t.numpy().copy() for name, t in under(state, "memory.").items()}
+        self._begin(
+            self.worlds.load_state_dict({name: t.numpy() for name, t in part_of_state(state, "worlds.").items()})
+        )
+        self._memory = {name: t.numpy().copy() for name, t in part_of_state(state, "memory.").items()}
         self._reset = state["reset"].numpy().copy()
         self.generator.set_state(state["generator"])

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from echelon.onpolicy.batch import bare, concatenate, filled, group_columns, some_columns
-from echelon.onpolicy.groups import Groups, in_order
+from echelon.onpolicy.batch import concatenate, group_columns, select_columns, with_zero_inputs, without_inputs
+from echelon.onpolicy.groups import Groups, sum_in_order
 from echelon.onpolicy.optimizer import JointAdam
 from echelon.onpolicy.options import PPOOptions
 from echelon.onpolicy.ppo import PPOLearner
@@ -72,7 +72,7 @@ def test_the_optimiser_takes_what_all_processes_found() -> None:
 def test_groups_are_equal_shares_of_the_columns() -> None:
     batch = random_batch(3, 4, 2)
     assert group_columns(batch, 2) == [slice(0, 2), slice(2, 4)]
-    part = some_columns(batch, slice(2, 4))
+    part = select_columns(batch, slice(2, 4))
     assert (part.reward == batch.reward[:, 2:]).all()
     assert (part.observation["observation"] == batch.observation["observation"][:, 2:]).all()
     with pytest.raises(ValueError, match="4 worlds cannot be 3 groups"):
@@ -83,9 +83,9 @@ def test_groups_are_equal_shares_of_the_columns() -> None:
 
 def test_what_other_processes_need_of_a_batch_is_small_and_fits_beside_it() -> None:
     mine, other = random_batch(3, 2, 2), random_batch(4, 2, 2)
-    sent = bare(other, keep=("action",))
+    sent = without_inputs(other, keep=("action",))
     assert (dict(sent.observation), list(sent.action)) == ({}, ["action"])
-    back = filled(sent, mine)
+    back = with_zero_inputs(sent, mine)
     assert back.observation["observation"].shape == other.observation["observation"].shape
     assert not back.observation["observation"].any()
     assert (back.action["action"] == other.action["action"]).all()
@@ -96,7 +96,7 @@ def test_what_other_processes_need_of_a_batch_is_small_and_fits_beside_it() -> N
 
 def test_the_sum_is_in_order() -> None:
     rows = torch.tensor([[1e8, 1.0], [1.0, 2.0], [-1e8, 4.0]])
-    assert in_order(rows).tolist() == [0.0, 7.0]  # (1e8 + 1) - 1e8 in float32
+    assert sum_in_order(rows).tolist() == [0.0, 7.0]  # (1e8 + 1) - 1e8 in float32
     assert rows[0, 0] == 1e8
 
 

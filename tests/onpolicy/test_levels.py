@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from echelon.onpolicy.batch import Rollout
 from echelon.onpolicy.builder import RolloutBuilder
-from echelon.onpolicy.chunks import Chunks, cut
+from echelon.onpolicy.chunks import Chunks, to_chunks
 from echelon.onpolicy.distributions import Distribution, MaskedCategorical, Product, SquashedNormal
 from echelon.onpolicy.loop import LevelLearner, TrainingLoop
 from echelon.onpolicy.loss import Evaluation
@@ -177,7 +177,7 @@ def test_before_the_first_update_every_ratio_of_both_levels_is_one(hierarchy: Hi
     policies: dict[str, Director | Player] = {"high": hierarchy.director, "low": hierarchy.player}
     hierarchy.collect(0, 50)
     for level, batch in hierarchy.collect(0, 50).items():
-        chunks = cut(batch, batch.reward, batch.reward)
+        chunks = to_chunks(batch, batch.reward, batch.reward)
         with torch.no_grad():
             now = policies[level].evaluate(chunks)
         assert chunks.acts.sum() == batch.acts.sum() > 0

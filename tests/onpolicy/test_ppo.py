@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from echelon.onpolicy.batch import RolloutBatch, VersionError
-from echelon.onpolicy.chunks import cut
+from echelon.onpolicy.chunks import to_chunks
 from echelon.onpolicy.optimizer import JointAdam
 from echelon.onpolicy.options import PPOOptions
 from echelon.onpolicy.ppo import PPOLearner
@@ -46,7 +46,7 @@ def _weights(policy: nn.Module) -> dict[str, torch.Tensor]:
 def test_before_the_first_update_every_ratio_is_one(recurrent: bool) -> None:
     _, policy, batch = _setup(recurrent)
     assert batch.reset[1:].any()
-    chunks = cut(batch, batch.reward, batch.reward)
+    chunks = to_chunks(batch, batch.reward, batch.reward)
     with torch.no_grad():
         now = policy.evaluate(chunks)
     where = chunks.acts
@@ -186,7 +186,7 @@ def test_minibatches_take_every_chunk_once_an_epoch_in_an_order_drawn_from_the_s
     policy.evaluate = watch  # type: ignore[method-assign]
     learner.update(batch)
     assert len(taken) == 6
-    everything = sorted(cut(batch, batch.reward, batch.reward).log_prob[0, :, 0].tolist())
+    everything = sorted(to_chunks(batch, batch.reward, batch.reward).log_prob[0, :, 0].tolist())
     assert sorted([*taken[0], *taken[1], *taken[2]]) == everything
     assert sorted([*taken[3], *taken[4], *taken[5]]) == everything
     assert taken[0] != taken[3]

@@ -9,7 +9,7 @@ import pytest
 from echelon.hrl_xf.arena.standings import standings
 from echelon.hrl_xf.arena.tables import write_standings
 from echelon.hrl_xf.arena.world import results_in
-from echelon.reporting.arena import arena, judged
+from echelon.reporting.arena import arena, evaluated_agents
 from tests.reporting.examples import arena_results, write_arena
 
 
@@ -43,7 +43,7 @@ def test_the_verdict_says_what_the_intervals_say(folder: Path) -> None:
 
 def test_what_compete_wrote_decides_who_is_judged(folder: Path) -> None:
     results = results_in(folder)
-    assert judged(folder, results)[0] == ["Ours"]  # an agent of our own, as nothing was written
+    assert evaluated_agents(folder, results)[0] == ["Ours"]  # an agent of our own, as nothing was written
     write_standings(folder, standings(results, ["Best"], resamples=50))
-    assert judged(folder, results) == (["Best"], 50)
+    assert evaluated_agents(folder, results) == (["Best"], 50)
     assert arena(folder)["agents"] == ["Best"]

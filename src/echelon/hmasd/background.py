@@ -65,8 +65,8 @@ class BackgroundEvaluation:
         """Log the evaluations that are done; all of them, if asked to wait."""
         if self._random is not None and (wait or self._random.done()):
             result, self._random = self._random.result(), None
-            self.level = float(result.returns.mean())
-            self.metrics.record("Eval/RandomReward", self.level, 0)
+            self.random_return = float(result.returns.mean())
+            self.metrics.record("Eval/RandomReward", self.random_return, 0)
             logger.info("random play: %s", result)
         while self._running and (wait or self._running[0][1].done()):
             multiple, future, _ = self._running.pop(0)
@@ -75,17 +75,17 @@ class BackgroundEvaluation:
             logger.info("evaluation at %d: %s", multiple, result)
             self._compare(float(result.returns.mean()), multiple)
 
-    level: float | None = None
+    random_return: float | None = None
     """Mean return of random play, once it is known."""
 
     def _compare(self, reward: float, multiple: int) -> None:
         """Say it when a run earns less than random play for too long: its options do not suit the environment."""
-        self._below = self._below + 1 if self.level is not None and reward < self.level else 0
+        self._below = self._below + 1 if self.random_return is not None and reward < self.random_return else 0
         if self._below and self._below % PATIENCE == 0:
             logger.warning(
                 "at %d steps the last %d evaluations are all below random play (%.4g): the run learns something else "
                 "than the reward; lower --lambda-team and --lambda-agent, or use a tuned preset",
-                multiple, self._below, self.level,
+                multiple, self._below, self.random_return,
             )  # fmt: skip
 
     def _workers(self) -> NamedExecutor:

@@ -169,7 +169,7 @@ class HMASDConfig:
         """Samples of the round that starts after `env_steps`: constant, or linear in progress."""
         if self.final_samples_per_update is None:
             return self.samples_per_update
-        wanted = self._on_the_way(self.samples_per_update, self.final_samples_per_update, env_steps)
+        wanted = self._interpolated(self.samples_per_update, self.final_samples_per_update, env_steps)
         return max(round(wanted / self.envs), 1) * self.envs
 
     @property
@@ -180,9 +180,9 @@ class HMASDConfig:
 
     def learning_rate(self, env_steps: int) -> float:
         """Of the update after `env_steps`: constant, or linear in progress."""
-        return self.lr if self.final_lr is None else self._on_the_way(self.lr, self.final_lr, env_steps)
+        return self.lr if self.final_lr is None else self._interpolated(self.lr, self.final_lr, env_steps)
 
-    def _on_the_way(self, first: float, last: float, env_steps: int) -> float:
+    def _interpolated(self, first: float, last: float, env_steps: int) -> float:
         return first + min(env_steps / self.total_steps, 1.0) * (last - first)
 
     @property

@@ -120,7 +120,7 @@ def evaluate_weights(
     return evaluate(agent, episodes, seed, greedy)
 
 
-def move_to(agent: HMASDAgent, env_options: Sequence[str]) -> None:
+def use_env_options(agent: HMASDAgent, env_options: Sequence[str]) -> None:
     """Let an agent be tested in worlds with other options; it must see and do the same kinds of things there."""
     config = replace(agent.config, env_options=(*agent.config.env_options, *env_options))
     with make_worlds(config, 1) as env:

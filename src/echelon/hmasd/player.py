@@ -21,7 +21,7 @@ from echelon.hmasd.learning.rollout import ActionMap, draw_actions
 from echelon.hmasd.networks.networks import HMASDNetworks
 from echelon.hmasd.networks.sizes import Sizes, spec_from_json, spec_to_json
 from echelon.onpolicy.aligned import as_tensor
-from echelon.onpolicy.ppo import under
+from echelon.onpolicy.ppo import part_of_state
 from echelon.runtime.arrays import Array
 from echelon.runtime.checkpoint import latest, load_checkpoint
 from echelon.runtime.seeding import task_seed
@@ -171,9 +171,8 @@ class Player:
             "discriminators.team.": "team.",
             "discriminators.individual.": "individual.",
         }
-        self.networks.load_state_dict(
-            {own + name: tensor for saved, own in places.items() for name, tensor in under(state, saved).items()}
-        )
+        parts = {own: part_of_state(state, saved) for saved, own in places.items()}
+        self.networks.load_state_dict({own + name: t for own, part in parts.items() for name, t in part.items()})
 
 
 def find_checkpoint(path: Path) -> Path:

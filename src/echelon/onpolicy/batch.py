@@ -202,7 +202,7 @@ def concatenate(batches: Sequence[RolloutBatch]) -> RolloutBatch:
     return RolloutBatch(version=first.version, chunk=first.chunk, **joined)
 
 
-def some_columns(batch: RolloutBatch, columns: slice) -> RolloutBatch:
+def select_columns(batch: RolloutBatch, columns: slice) -> RolloutBatch:
     """The decisions of some worlds; the batch itself if they are all of them."""
     if columns == slice(0, batch.columns):
         return batch
@@ -212,7 +212,7 @@ def some_columns(batch: RolloutBatch, columns: slice) -> RolloutBatch:
     return replace(batch, **changes)
 
 
-def bare(batch: RolloutBatch, keep: Collection[str] = ()) -> RolloutBatch:
+def without_inputs(batch: RolloutBatch, keep: Collection[str] = ()) -> RolloutBatch:
     """The batch without what only its own learner looks at: observations, actions, masks, memories; but for `keep`."""
     trees = (*TREE_FIELDS, "state")
     kept = {tree: {name: a for name, a in getattr(batch, tree).items() if name in keep} for tree in trees}
@@ -220,7 +220,7 @@ def bare(batch: RolloutBatch, keep: Collection[str] = ()) -> RolloutBatch:
     return replace(batch, **changes)
 
 
-def filled(batch: RolloutBatch, like: RolloutBatch) -> RolloutBatch:
+def with_zero_inputs(batch: RolloutBatch, like: RolloutBatch) -> RolloutBatch:
     """A bare batch with zeros where `like`, of other worlds, has something."""
     changes: dict[str, Any] = {}
     for tree in (*TREE_FIELDS, "state"):

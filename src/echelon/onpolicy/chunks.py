@@ -57,7 +57,7 @@ class Chunks:
         return replace(self, **changed)
 
 
-def cut(batch: RolloutBatch, advantage: Array, target: Array) -> Chunks:
+def to_chunks(batch: RolloutBatch, advantage: Array, target: Array) -> Chunks:
     """Chunks of a batch with its advantages and value targets (T, B, U); pieces in which no unit acts are left out."""
     length = min(batch.chunk, batch.slots)
     acts = _pieces(batch.acts, batch.chunk, length)

@@ -62,7 +62,7 @@ class ProcessGroups(Groups):
         return found
 
 
-def in_order(rows: Tensor) -> Tensor:
+def sum_in_order(rows: Tensor) -> Tensor:
     """The sum over the groups, (count, K) -> (K,), one after the other: no library chooses the order."""
     total = rows[0].clone()
     for row in rows[1:]:

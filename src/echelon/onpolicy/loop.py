@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from echelon.onpolicy.batch import Rollout, VersionError, check_version
-from echelon.onpolicy.ppo import PPOLearner, PPOStats, under
+from echelon.onpolicy.ppo import PPOLearner, PPOStats, part_of_state
 
 S = TypeVar("S")
 S_co = TypeVar("S_co", covariant=True)
@@ -97,7 +97,7 @@ class LevelLearner:
     def load_state_dict(self, state: Mapping[str, Tensor], /) -> None:
         """Continue all levels."""
         for level, learner in self.levels.items():
-            learner.load_state_dict(under(state, f"{level}."))
+            learner.load_state_dict(part_of_state(state, f"{level}."))
         _ = self.version
 
 
@@ -190,6 +190,6 @@ class TrainingLoop(Generic[S]):
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Continue from a saved state, bit for bit."""
-        self.learner.load_state_dict(under(state, "learner."))
-        self.collector.load_state_dict(under(state, "collector."))
+        self.learner.load_state_dict(part_of_state(state, "learner."))
+        self.collector.load_state_dict(part_of_state(state, "collector."))
         self.rounds, self.env_steps = int(state["loop.rounds"]), int(state["loop.env_steps"])

@@ -18,9 +18,9 @@ import torch
 from torch import Tensor, nn
 
 from echelon.onpolicy.advantage import batch_gae
-from echelon.onpolicy.batch import RolloutBatch, VersionError, bare, group_columns, some_columns
-from echelon.onpolicy.chunks import Chunks, cut
-from echelon.onpolicy.groups import Groups, in_order
+from echelon.onpolicy.batch import RolloutBatch, VersionError, group_columns, select_columns, without_inputs
+from echelon.onpolicy.chunks import Chunks, to_chunks
+from echelon.onpolicy.groups import Groups, sum_in_order
 from echelon.onpolicy.loss import Count, Evaluation, PPOLoss, ppo_loss
 from echelon.onpolicy.normalize import ValueNormalizer, normalize_advantage
 from echelon.onpolicy.optimizer import JointAdam, check_optimizers, clip_gradients
@@ -130,9 +130,9 @@ class PPOLearner:
         )
         parts = []
         for group, columns in enumerate(group_columns(batch, self.groups.count)):
-            share = some_columns(batch, columns)
-            known = share if group in self.groups.mine else bare(share)  # of the others only who acts is asked
-            parts.append(cut(known, scaled[:, columns], target[:, columns]).to(self.device))
+            share = select_columns(batch, columns)
+            known = share if group in self.groups.mine else without_inputs(share)  # of others only who acts matters
+            parts.append(to_chunks(known, scaled[:, columns], target[:, columns]).to(self.device))
         fewest = min(len(chunks) for chunks in parts)
         if options.minibatches > fewest:
             where = "the batch" if len(parts) == 1 else "a group"
@@ -200,7 +200,7 @@ class PPOLearner:
             rows.append(torch.cat([*(o.gather() for o in self.optimizers), figures, error.reshape(1)]))
         found = self.groups.gather(torch.stack(rows))
         sizes = [o.joint.numel() for o in self.optimizers]
-        *gradients, figures = torch.split(in_order(found[:, :-1]), [*sizes, found.shape[1] - 1 - sum(sizes)])
+        *gradients, figures = torch.split(sum_in_order(found[:, :-1]), [*sizes, found.shape[1] - 1 - sum(sizes)])
         for optimizer, gradient in zip(self.optimizers, gradients, strict=True):
             optimizer.put(gradient)
         return figures, found[:, -1].max()
@@ -260,10 +260,10 @@ class PPOLearner:
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Continue from a saved state, bit for bit."""
-        self.policy.load_state_dict(under(state, "policy."))
+        self.policy.load_state_dict(part_of_state(state, "policy."))
         for i, optimizer in enumerate(self.optimizers):
-            optimizer.load_state_dict(under(state, f"optimizer.{i}."))
-        self.normalizer.load_state_dict(under(state, "normalizer."))
+            optimizer.load_state_dict(part_of_state(state, f"optimizer.{i}."))
+        self.normalizer.load_state_dict(part_of_state(state, "normalizer."))
         self.generator.set_state(state["generator"])
         self.version = int(state["version"])
 
@@ -307,6 +307,6 @@ def _check_evaluation(now: Evaluation, piece: Chunks) -> None:
         )
 
 
-def under(state: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
+def part_of_state(state: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
     """The entries of a flat state whose names start with `prefix`, without it."""
     return {name.removeprefix(prefix): tensor for name, tensor in state.items() if name.startswith(prefix)}

@@ -29,7 +29,7 @@ RESAMPLES = 10_000
 _SEATS = {"each-level": "one on each level", "one": "one, on each level in turn"}
 
 
-def judged(folder: Path, results: Sequence[ArenaResult]) -> tuple[list[str], int]:
+def evaluated_agents(folder: Path, results: Sequence[ArenaResult]) -> tuple[list[str], int]:
     """The agents that were evaluated, and the number of resamples: as `compete` wrote them, or its defaults."""
     file = folder / "standings.json"
     if file.exists():
@@ -43,7 +43,7 @@ def judged(folder: Path, results: Sequence[ArenaResult]) -> tuple[list[str], int
 def arena(folder: Path) -> dict[str, Any]:
     """Everything the page says about an arena, but for its negotiations."""
     results = results_in(folder)
-    agents, resamples = judged(folder, results)
+    agents, resamples = evaluated_agents(folder, results)
     table = standings(results, agents, resamples)
     by_name: dict[str, list[ArenaResult]] = {line.competitor: [] for line in table.competitors}
     for result in results:

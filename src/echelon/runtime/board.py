@@ -32,7 +32,7 @@ def tensorboard(folder: Path, port: int) -> Iterator[int]:
         process.wait()
 
 
-def wanted(asked: bool, refused: bool) -> bool:
+def should_start(asked: bool, refused: bool) -> bool:
     """Whether to start it: if requested, or if output goes to a terminal and it was not turned off."""
     return asked or (not refused and sys.stdout.isatty())
 

@@ -18,15 +18,17 @@ def device_of(name: str, option: str = "--device") -> torch.device:
         found = float((torch.zeros(2, device=device) + 1).sum())  # torch.device() accepts absent ones
     except (RuntimeError, AssertionError, ImportError, NotImplementedError) as error:
         reason = str(error).splitlines()[0].partition(". ")[0][:100]
+        usable = " or ".join(available_devices())
         raise ValueError(
-            f"{option} {name!r} is not a device that torch can use here ({reason}); use {' or '.join(there())}"
+            f"{option} {name!r} is not a device that torch can use here ({reason}); use {usable}"
         ) from error
     if found != 2:
-        raise ValueError(f"{option} {name!r} computes 1 + 1 = {found:g}, which is wrong; use {' or '.join(there())}")
+        usable = " or ".join(available_devices())
+        raise ValueError(f"{option} {name!r} computes 1 + 1 = {found:g}, which is wrong; use {usable}")
     return device
 
 
-def there() -> list[str]:
+def available_devices() -> list[str]:
     """Names of the devices of this machine."""
     kind = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
     count = torch.accelerator.device_count() if kind is not None else 0

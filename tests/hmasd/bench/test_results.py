@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from echelon.hmasd.bench.picture import draw
-from echelon.hmasd.bench.plan import Planned, plan_runs
+from echelon.hmasd.bench.plan import PlannedRun, plan_runs
 from echelon.hmasd.bench.results import BenchResults, curve_of, rows, score_of, summarise, table
 from echelon.hmasd.options import BenchOptions
 from echelon.runtime.metrics import MetricsWriter, Series
@@ -18,12 +18,12 @@ from echelon.runtime.metrics import MetricsWriter, Series
 TOTAL = 1000
 
 
-def planned(folder: Path, envs: str = "alice_and_bob,simple_spread", seeds: int = 4) -> list[Planned]:
+def planned(folder: Path, envs: str = "alice_and_bob,simple_spread", seeds: int = 4) -> list[PlannedRun]:
     changes = (f"total_steps={TOTAL}", "envs=4", "samples_per_update=100")
     return plan_runs(BenchOptions(envs=envs, seeds=seeds, set=changes, output_dir=folder))
 
 
-def written(run: Planned, curves: Mapping[str, Mapping[int, float]], done: int = TOTAL) -> None:
+def written(run: PlannedRun, curves: Mapping[str, Mapping[int, float]], done: int = TOTAL) -> None:
     """A run's files, as far as a bench reads them."""
     with MetricsWriter(run.options.directory, tensorboard=False) as metrics:
         for name, points in curves.items():

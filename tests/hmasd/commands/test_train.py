@@ -24,7 +24,7 @@ from echelon.hmasd.commands.export import export_curves
 from echelon.hmasd.commands.train import run
 from echelon.hmasd.options import ExportOptions, TrainOptions
 from echelon.hmasd.presets import preset
-from echelon.runtime.board import free_port, wanted
+from echelon.runtime.board import free_port, should_start
 from echelon.runtime.checkpoint import latest, load_checkpoint
 from echelon.runtime.metrics import read_metrics
 from echelon.runtime.rundir import OptionsDiffer
@@ -341,7 +341,7 @@ def test_tensorboard_starts_by_itself_in_a_terminal(
     asked: bool, refused: bool, terminal: bool, expected: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys.stdout, "isatty", lambda: terminal)
-    assert wanted(asked, refused) == expected
+    assert should_start(asked, refused) == expected
 
 
 def test_the_log_says_how_to_open_the_curves_afterwards(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from echelon.hmasd.agent import HMASDAgent
 from echelon.hmasd.config import HMASDConfig
 from echelon.hmasd.learning.rollout import COORDINATOR, DISCOVERER, SkillCollector
 from echelon.onpolicy.batch import RolloutBatch, VersionError
-from echelon.onpolicy.chunks import cut
+from echelon.onpolicy.chunks import to_chunks
 from echelon.runtime.arrays import Array
 from tests.hmasd.small import SKY, SMALL, make, small
 from tests.rounding import assert_equal_but_for_rounding
@@ -79,7 +79,7 @@ def test_before_the_first_update_every_ratio_of_both_levels_is_one(config: HMASD
     collector.collect(0, 80)
     rollout = collector.collect(0, 80)  # in the middle of episodes
     for level, batch in rollout.items():
-        chunks = cut(batch, batch.reward, batch.reward)
+        chunks = to_chunks(batch, batch.reward, batch.reward)
         policy = agent.networks.coordinator if level == COORDINATOR else agent.networks.discoverer
         assert policy is not None
         with torch.no_grad():

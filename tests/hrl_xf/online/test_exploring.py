@@ -13,7 +13,7 @@ from echelon.hrl_xf.online.policies import L2Policy, L3Policy, L4Policy, LayerPo
 from echelon.hrl_xf.online.returns import Seat, moments_of
 from echelon.hrl_xf.online.rollout import rollout_of
 from echelon.hrl_xf.online.trainer import initial_layers
-from echelon.onpolicy.chunks import cut
+from echelon.onpolicy.chunks import to_chunks
 from echelon.onpolicy.distributions import soft_bounded
 from tests.hrl_xf.online.examples import seats
 
@@ -44,7 +44,7 @@ def test_the_learner_scores_a_real_worlds_draws_as_the_players_did(level: str) -
     policies: dict[str, LayerPolicy] = {"l2": L2Policy(l2), "l3": L3Policy(l3), "l4": L4Policy(l4, 0.3)}
     with torch.no_grad():
         policies["l4"].get_parameter("raw").fill_(unbounded(-1.2))
-        scored = policies[level].evaluate(cut(batch, batch.reward, batch.reward)).log_prob
+        scored = policies[level].evaluate(to_chunks(batch, batch.reward, batch.reward)).log_prob
     assert batch.columns > 20
     assert batch.log_prob.std() > 0.1
     np.testing.assert_allclose(scored.numpy(), batch.log_prob, atol=1e-3)

@@ -81,7 +81,7 @@ def _padded_size(shape: tuple[int, ...], kind: str) -> int:
     return -(-math.prod(shape) * np.dtype(kind).itemsize // ALIGN) * ALIGN
 
 
-def carve(arrays: Layout, memory: Any) -> dict[str, Array]:
+def views_of(arrays: Layout, memory: Any) -> dict[str, Array]:
     """The arrays of a layout as views into one piece of memory."""
     views, at = {}, 0
     for name, (shape, kind) in arrays.items():
@@ -133,7 +133,7 @@ class WorldBlock:
                 result = world.step(a["actions"][i])
             except Exception as error:  # noqa: BLE001 (foreign code may raise anything; it is counted and reported)
                 self._crashed(i, error, crashes)
-                drop(a, slice(i, i + 1))
+                void_step(a, slice(i, i + 1))
                 self._begin(i, crashes)
                 continue
             self._write(i, result)
@@ -218,7 +218,7 @@ def check_crashes(factory: str, crash: Crash) -> None:
         )
 
 
-def drop(arrays: dict[str, Array], rows: slice) -> None:
+def void_step(arrays: dict[str, Array], rows: slice) -> None:
     """Mark this step of these worlds as void: no reward, truncated at the last good observation."""
     arrays["final_observation"][rows] = arrays["observation"][rows]
     arrays["final_state"][rows] = arrays["state"][rows]

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from echelon.envs.dense import check_saved
-from echelon.envs.foreign.block import Crash, Note, WorldBlock, carve, crash_message, layout, size_of
+from echelon.envs.foreign.block import Crash, Note, WorldBlock, crash_message, layout, size_of, views_of
 from echelon.envs.random_streams import world_seeds
 from echelon.envs.vector import FORMAT_VERSION, Observed, VectorEnv, VectorStep, check_actions
 from echelon.runtime.arrays import Array
@@ -195,7 +195,7 @@ class SerialVectorEnv(ForeignVectorEnv):
         self._block = WorldBlock(factory, kwargs or {}, 0, num_envs)
         self.spec, self.masked = self._block.spec, self._block.masked
         arrays = layout(self.spec, num_envs, self.masked)
-        self.arrays = self._block.arrays = carve(arrays, bytearray(size_of(arrays)))
+        self.arrays = self._block.arrays = views_of(arrays, bytearray(size_of(arrays)))
         self._seed(self._first_seeds)
 
     def _command(self, name: str, *arguments: Any) -> list[Crash]:

@@ -27,11 +27,11 @@ from echelon.envs.foreign.block import (
     EnvCrashedError,
     Layout,
     WorldBlock,
-    carve,
     check_crashes,
-    drop,
     layout,
     size_of,
+    views_of,
+    void_step,
 )
 from echelon.envs.foreign.vector import ForeignVectorEnv, TeamReward
 from echelon.envs.foreign.world import EnvSetupError
@@ -62,44 +62,44 @@ class WorkerVectorEnv(ForeignVectorEnv):
         self._kwargs, self._timeout = dict(kwargs or {}), timeout
         edges = np.linspace(0, num_envs, count + 1).astype(int)
         self._slices = [slice(int(a), int(b)) for a, b in pairwise(edges)]
-        self._crew = _Crew()
-        weakref.finalize(self, self._crew.dismiss)
+        self._processes = _Processes()
+        weakref.finalize(self, self._processes.close)
         try:
             for rows in self._slices:  # start all, then wait for each
-                self._crew.hire(factory, self._kwargs, rows, num_envs)
-            greetings = [self._greeting(w) for w in range(count)]
-            self.spec, self.masked = greetings[0]
+                self._processes.start(factory, self._kwargs, rows, num_envs)
+            specs = [self._handshake(w) for w in range(count)]
+            self.spec, self.masked = specs[0]
             arrays = layout(self.spec, num_envs, self.masked)
-            self.arrays = carve(arrays, self._crew.share(size_of(arrays)))
+            self.arrays = views_of(arrays, self._processes.share(size_of(arrays)))
             self._layout = arrays
             for w in range(count):
-                self._enlist(w)
+                self._attach_memory(w)
         except BaseException:
             self.close()
             raise
         self._seed(self._first_seeds)
 
-    def _greeting(self, worker: int) -> Any:
+    def _handshake(self, worker: int) -> Any:
         """A new worker's first message: its environment's spec, or why it could not be made."""
         try:
-            kind, content = self._crew.hear(worker, max(self._timeout, START_TIMEOUT))
+            kind, content = self._processes.receive(worker, max(self._timeout, START_TIMEOUT))
         except (EOFError, OSError) as error:
-            reason = f"its worker died while making it ({self._crew.obituary(worker, error)})"
+            reason = f"its worker died while making it ({self._processes.exit_reason(worker, error)})"
             raise EnvSetupError(f"{self.factory}: {reason}") from None
         if kind == "refused":
             raise EnvSetupError(content)
         return content
 
-    def _enlist(self, worker: int) -> None:
-        self._crew.say(worker, self._crew.memory_name, self._layout)
+    def _attach_memory(self, worker: int) -> None:
+        self._processes.send(worker, self._processes.memory_name, self._layout)
 
     def _command(self, name: str, *arguments: Any) -> list[Crash]:
         dead: dict[int, str] = {}
         for w in range(len(self._slices)):
             try:
-                self._crew.ask(w, name, *self._share_of(w, arguments))
+                self._processes.request(w, name, *self._share_of(w, arguments))
             except (EOFError, OSError) as error:
-                dead[w] = self._crew.obituary(w, error)
+                dead[w] = self._processes.exit_reason(w, error)
         crashes: list[Crash] = []
         for w in range(len(self._slices)):
             if w not in dead:
@@ -107,7 +107,7 @@ class WorkerVectorEnv(ForeignVectorEnv):
                     crashes += self._answer(w)
                     continue
                 except (EOFError, OSError) as error:
-                    dead[w] = self._crew.obituary(w, error)
+                    dead[w] = self._processes.exit_reason(w, error)
             crashes += self._replace(w, dead[w], lost_step=name == "step")
         return crashes
 
@@ -120,7 +120,7 @@ class WorkerVectorEnv(ForeignVectorEnv):
         return tuple(array[rows] for array in arguments)
 
     def _answer(self, worker: int) -> list[Crash]:
-        kind, content = self._crew.hear(worker, self._timeout)
+        kind, content = self._processes.receive(worker, self._timeout)
         if kind == "ended":
             self.close()
             raise EnvCrashedError(content)
@@ -133,7 +133,7 @@ class WorkerVectorEnv(ForeignVectorEnv):
         rows, crashes = self._slices[worker], list[Crash]()
         while True:
             if lost_step:
-                drop(self.arrays, rows)
+                void_step(self.arrays, rows)
             self.arrays["crashes"][rows] += 1
             for b in range(rows.start, rows.stop):
                 seed = episode_seed(int(self.arrays["world_seed"][b]), max(int(self.arrays["episode"][b]), 0))
@@ -144,19 +144,19 @@ class WorkerVectorEnv(ForeignVectorEnv):
                 except EnvCrashedError:
                     self.close()
                     raise
-            self._crew.rehire(worker, self.factory, self._kwargs, rows, self.num_envs)
-            self._greeting(worker)
-            self._enlist(worker)
+            self._processes.restart(worker, self.factory, self._kwargs, rows, self.num_envs)
+            self._handshake(worker)
+            self._attach_memory(worker)
             try:
-                self._crew.ask(worker, "reset")
+                self._processes.request(worker, "reset")
                 return crashes + self._answer(worker)
             except (EOFError, OSError) as error:
-                reason = self._crew.obituary(worker, error)
+                reason = self._processes.exit_reason(worker, error)
 
     def render(self, world: int = 0, colours: Sequence[str] | None = None) -> NDArray[np.uint8]:
         worker = next(w for w, rows in enumerate(self._slices) if rows.start <= world < rows.stop)
-        self._crew.ask(worker, "render", world - self._slices[worker].start)
-        kind, content = self._crew.hear(worker, self._timeout)
+        self._processes.request(worker, "render", world - self._slices[worker].start)
+        kind, content = self._processes.receive(worker, self._timeout)
         if kind == "ended":
             raise ValueError(content)
         return np.asarray(content)
@@ -164,17 +164,17 @@ class WorkerVectorEnv(ForeignVectorEnv):
     def close(self) -> None:
         self._whole = False
         self.arrays = {}  # views into the shared memory; it cannot be closed under them
-        self._crew.dismiss()
+        self._processes.close()
 
 
-class _Crew:
+class _Processes:
     """The processes, their pipes and the shared memory: what must be released, apart from the environment."""
 
     def __init__(self) -> None:
         self.processes: list[BaseProcess] = []
         self.pipes: list[Connection] = []
         self.memory: SharedMemory | None = None
-        self.owed: set[int] = set()
+        self.unread: set[int] = set()
         """Workers whose last answer was not received, because the caller was interrupted while waiting for it."""
         self._owner = os.getpid()
 
@@ -188,7 +188,7 @@ class _Crew:
         self.memory = SharedMemory(create=True, size=size)
         return self.memory.buf
 
-    def hire(self, factory: str, kwargs: dict[str, Any], rows: slice, num_envs: int) -> None:
+    def start(self, factory: str, kwargs: dict[str, Any], rows: slice, num_envs: int) -> None:
         ours, theirs = _SPAWN.Pipe()
         process = _SPAWN.Process(
             target=_work, args=(theirs, factory, kwargs, rows, num_envs), name=f"echelon-env-{rows.start}", daemon=True
@@ -198,38 +198,38 @@ class _Crew:
         self.processes.append(process)
         self.pipes.append(ours)
 
-    def rehire(self, worker: int, factory: str, kwargs: dict[str, Any], rows: slice, num_envs: int) -> None:
+    def restart(self, worker: int, factory: str, kwargs: dict[str, Any], rows: slice, num_envs: int) -> None:
         self._end(worker, patience=0.0)
-        self.owed.discard(worker)
-        self.hire(factory, kwargs, rows, num_envs)
+        self.unread.discard(worker)
+        self.start(factory, kwargs, rows, num_envs)
         self.processes[worker], self.pipes[worker] = self.processes.pop(), self.pipes.pop()
 
-    def ask(self, worker: int, name: str, *arguments: Any) -> None:
+    def request(self, worker: int, name: str, *arguments: Any) -> None:
         """Send a command; a pending answer to an earlier, interrupted command is discarded first."""
-        if worker in self.owed:
-            self.hear(worker, START_TIMEOUT)
-        self.say(worker, name, *arguments)
-        self.owed.add(worker)
+        if worker in self.unread:
+            self.receive(worker, START_TIMEOUT)
+        self.send(worker, name, *arguments)
+        self.unread.add(worker)
 
-    def say(self, worker: int, name: str, *arguments: Any) -> None:
+    def send(self, worker: int, name: str, *arguments: Any) -> None:
         if not self.pipes:
             raise RuntimeError("the environment is closed; make a new one")
         self.pipes[worker].send((name, arguments))
 
-    def hear(self, worker: int, timeout: float) -> tuple[str, Any]:
+    def receive(self, worker: int, timeout: float) -> tuple[str, Any]:
         if not self.pipes[worker].poll(timeout):
             raise TimeoutError(f"no answer for {timeout:g} s")
         answer: tuple[str, Any] = self.pipes[worker].recv()
-        self.owed.discard(worker)
+        self.unread.discard(worker)
         return answer
 
-    def obituary(self, worker: int, error: BaseException) -> str:
+    def exit_reason(self, worker: int, error: BaseException) -> str:
         """Why a worker ended, as far as it is known."""
         process = self.processes[worker]
         process.join(0.0 if isinstance(error, TimeoutError) else 5.0)
         return str(error) if process.exitcode is None else f"exit code {process.exitcode}"
 
-    def dismiss(self) -> None:
+    def close(self) -> None:
         """End all processes and free the memory; safe to call again, and from a forked child, where it does nothing."""
         if self._owner != os.getpid():
             return
@@ -240,7 +240,7 @@ class _Crew:
             self._end(w, patience=5.0)
         self.processes.clear()
         self.pipes.clear()
-        self.owed.clear()
+        self.unread.clear()
         if self.memory is not None:
             with suppress(BufferError):  # the caller still holds a view; unlinking frees it with the last one
                 self.memory.close()
@@ -282,7 +282,7 @@ def _work(pipe: Connection, factory: str, kwargs: dict[str, Any], rows: slice, n
 
 
 def _serve(pipe: Connection, block: WorldBlock, memory: SharedMemory, arrays: Layout, rows: slice) -> None:
-    block.arrays = {name: view[rows] for name, view in carve(arrays, memory.buf).items()}
+    block.arrays = {name: view[rows] for name, view in views_of(arrays, memory.buf).items()}
     while True:
         name, arguments = pipe.recv()
         if name == "close":

@@ -27,7 +27,7 @@ NOT_SETTINGS = {
     "seed": "use --seeds and --first-seed",
 }
 
-OF_SKILLS = frozenset(
+SKILL_OPTIONS = frozenset(
     {
         "k", "team_skills", "agent_skills", "lambda_h", "lambda_e", "lambda_team", "lambda_agent", "relative_intrinsic",
         "skill_baseline", "critic_sees_skills", "advantage_std_floor", "coordinator_discount", "discriminator_epochs",
@@ -40,7 +40,7 @@ Settings = tuple[tuple[str, Any], ...]
 
 
 @dataclass(frozen=True)
-class Planned:
+class PlannedRun:
     """One run."""
 
     name: str
@@ -59,7 +59,7 @@ class Planned:
         return " ".join([self.algorithm, *(f"{name}={_text(value)}" for name, value in self.settings)])
 
 
-def plan_runs(options: BenchOptions) -> list[Planned]:
+def plan_runs(options: BenchOptions) -> list[PlannedRun]:
     """All runs, seed by seed, so that a bench stopped early has something of everything."""
     envs, algorithms = _names("envs", options.envs), _names("algorithms", options.algorithms)
     for algorithm in algorithms:
@@ -97,7 +97,7 @@ def for_one_algorithm(grid: Sequence[Settings], algorithm: str) -> list[Settings
     """The settings that differ for this algorithm, each once."""
     if algorithm == "hmasd":
         return list(grid)
-    kept = (tuple((name, value) for name, value in settings if name not in OF_SKILLS) for settings in grid)
+    kept = (tuple((name, value) for name, value in settings if name not in SKILL_OPTIONS) for settings in grid)
     return list(dict.fromkeys(kept))
 
 
@@ -123,7 +123,7 @@ def one_value(name: str, text: str) -> Any:
         raise ValueError(f"{name}={text}: {error}; give a value of the option's own kind") from None
 
 
-def _run(bench: BenchOptions, env: str, algorithm: Any, shared: Settings, settings: Settings, seed: int) -> Planned:
+def _run(bench: BenchOptions, env: str, algorithm: Any, shared: Settings, settings: Settings, seed: int) -> PlannedRun:
     start = for_algorithm(for_environment(env), algorithm)
     config = replace(start.config, **dict((*shared, *settings)), seed=seed)
     every = bench.eval_every or max(config.total_steps // EVALUATIONS, 1)
@@ -143,7 +143,7 @@ def _run(bench: BenchOptions, env: str, algorithm: Any, shared: Settings, settin
         wandb=bench.wandb,
         quiet=True,
     )
-    return Planned(name, env, algorithm, settings, seed, options)
+    return PlannedRun(name, env, algorithm, settings, seed, options)
 
 
 def _names(option: str, text: str) -> list[str]:

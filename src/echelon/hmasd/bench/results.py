@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from echelon.hmasd.bench.plan import Planned
+from echelon.hmasd.bench.plan import PlannedRun
 from echelon.runtime.files import read_json
 from echelon.runtime.metrics import Series, read_metrics
 from echelon.runtime.seeding import rng
@@ -79,7 +79,7 @@ class BenchResults:
     overall: list[Overall]
 
 
-def summarise(runs: Sequence[Planned], metric: str | None, resamples: int) -> BenchResults:
+def summarise(runs: Sequence[PlannedRun], metric: str | None, resamples: int) -> BenchResults:
     """Read the runs of a bench and compare them."""
     measured = {run.name: _metrics(run) for run in runs}
     lines = []
@@ -142,7 +142,7 @@ def overall(lines: Sequence[Line], resamples: int) -> list[Overall]:
     return sorted(found, key=lambda line: -line.score.value)
 
 
-def is_finished(run: Planned) -> bool:
+def is_finished(run: PlannedRun) -> bool:
     """Whether the run's last checkpoint is one of all its steps."""
     assert run.options.output_dir is not None  # the plan gives every run one
     state = run.options.output_dir / "checkpoints" / "hmasd_sync_final" / "state.json"
@@ -154,7 +154,7 @@ def read_results(folder: Path) -> BenchResults:
     return msgspec.json.decode((folder / "results.json").read_bytes(), type=BenchResults)
 
 
-def _metrics(run: Planned) -> dict[str, Series]:
+def _metrics(run: PlannedRun) -> dict[str, Series]:
     assert run.options.output_dir is not None  # the plan gives every run one
     return read_metrics(run.options.output_dir) if (run.options.output_dir / "metrics.jsonl").is_file() else {}
 
@@ -163,7 +163,7 @@ def _line(
     env: str,
     label: str,
     metric: str,
-    group: Sequence[Planned],
+    group: Sequence[PlannedRun],
     measured: Mapping[str, Mapping[str, Series]],
     resamples: int,
 ) -> Line:

@@ -12,9 +12,9 @@ from typing import Any
 import msgspec
 
 from echelon.hmasd.bench.picture import draw
-from echelon.hmasd.bench.plan import Planned, plan_runs
+from echelon.hmasd.bench.plan import PlannedRun, plan_runs
+from echelon.hmasd.bench.progress import BenchProgress
 from echelon.hmasd.bench.results import BenchResults, is_finished, rows, summarise, table
-from echelon.hmasd.bench.watch import Watch
 from echelon.hmasd.commands import train
 from echelon.hmasd.config import HMASDConfig
 from echelon.hmasd.options import BenchOptions, TrainOptions
@@ -39,21 +39,21 @@ def run(options: BenchOptions) -> int:
     require_wandb(options.wandb)
     folder = options.output_dir
     folder.mkdir(parents=True, exist_ok=True)
-    with alone(folder):
-        known = with_earlier(folder, planned)
-        write_json(folder / "bench.json", described(options, known))
+    with exclusive(folder):
+        known = with_earlier_runs(folder, planned)
+        write_json(folder / "bench.json", bench_json(options, known))
 
         def compare() -> BenchResults:
             return write_results(folder, summarise(known, options.metric, options.resamples))
 
-        with only_the_bench_speaks():
+        with mute_runs():
             failed = train_all(folder, planned, options.executor, compare)
-        tell(folder, compare(), swept=bool(options.sweep))
+        log_results(folder, compare(), swept=bool(options.sweep))
     return 3 if failed else 0
 
 
 @contextmanager
-def alone(folder: Path) -> Iterator[None]:
+def exclusive(folder: Path) -> Iterator[None]:
     """One bench at a time in a folder."""
     try:
         with locked(folder / ".lock", waiting=None):
@@ -64,7 +64,7 @@ def alone(folder: Path) -> Iterator[None]:
         ) from None
 
 
-def with_earlier(folder: Path, planned: Sequence[Planned]) -> list[Planned]:
+def with_earlier_runs(folder: Path, planned: Sequence[PlannedRun]) -> list[PlannedRun]:
     """The planned runs and those that the folder has from earlier commands; changed options of one are refused."""
     for each in planned:
         there = read_config(each.options.directory)
@@ -74,10 +74,10 @@ def with_earlier(folder: Path, planned: Sequence[Planned]) -> list[Planned]:
     names = {each.name for each in planned}
     file = folder / "bench.json"
     earlier = read_json(file)["runs"] if file.is_file() else []
-    return [*planned, *(restored(folder, entry) for entry in earlier if entry["name"] not in names)]
+    return [*planned, *(run_from_json(folder, entry) for entry in earlier if entry["name"] not in names)]
 
 
-def described(options: BenchOptions, runs: Sequence[Planned]) -> dict[str, Any]:
+def bench_json(options: BenchOptions, runs: Sequence[PlannedRun]) -> dict[str, Any]:
     """The content of bench.json: the command's options, and every option of every run."""
     asked = {name: str(value) if isinstance(value, Path) else value for name, value in asdict(options).items()}
     listed = [
@@ -94,18 +94,18 @@ def described(options: BenchOptions, runs: Sequence[Planned]) -> dict[str, Any]:
     return {"format_version": FORMAT_VERSION, "kind": "bench", "options": asked, "runs": listed}
 
 
-def restored(folder: Path, entry: dict[str, Any]) -> Planned:
+def run_from_json(folder: Path, entry: dict[str, Any]) -> PlannedRun:
     """A run as bench.json describes it."""
     saved = dict(entry["options"])
     config = HMASDConfig.from_json(saved.pop("config"))
     options = TrainOptions(**{**saved, "config": config, "output_dir": folder / "runs" / entry["name"], "quiet": True})
-    return Planned(
+    return PlannedRun(
         entry["name"], entry["env"], entry["algorithm"], tuple(entry["settings"].items()), entry["seed"], options
     )
 
 
 @contextmanager
-def only_the_bench_speaks() -> Iterator[None]:
+def mute_runs() -> Iterator[None]:
     """Keep what runs in this process say off the console; their log.txt has it."""
     handlers = list(logging.getLogger("echelon").handlers)
 
@@ -121,21 +121,21 @@ def only_the_bench_speaks() -> Iterator[None]:
             handler.removeFilter(is_ours)
 
 
-def train_all(folder: Path, planned: Sequence[Planned], executor: str, compare: Callable[[], object]) -> int:
+def train_all(folder: Path, planned: Sequence[PlannedRun], executor: str, compare: Callable[[], object]) -> int:
     """Train what is not finished and compare whenever a run is; returns how many runs failed."""
     waiting = [each for each in planned if not is_finished(each)]
-    watch = Watch(planned)
-    watch.finished = len(planned) - len(waiting)
-    logger.info("%s: %s", folder, watch.counts)
+    progress = BenchProgress(planned)
+    progress.finished = len(planned) - len(waiting)
+    logger.info("%s: %s", folder, progress.counts)
     tasks = [Task(each.name, (each.options,)) for each in waiting]
-    with watch.saying():
+    with progress.logged():
         for result in run_tasks(executor, train_one, tasks):
             record(folder, result)
-            watch.finished += result.status == "ok"
-            watch.failed += result.status != "ok"
-            watch.say()
+            progress.finished += result.status == "ok"
+            progress.failed += result.status != "ok"
+            progress.log_line()
             compare()
-    return watch.failed
+    return progress.failed
 
 
 def train_one(options: TrainOptions) -> None:
@@ -166,7 +166,7 @@ def write_results(folder: Path, results: BenchResults) -> BenchResults:
     return results
 
 
-def tell(folder: Path, results: BenchResults, swept: bool) -> None:
+def log_results(folder: Path, results: BenchResults, swept: bool) -> None:
     """Curves as a picture, and the tables on the console."""
     write_picture(draw(results), folder / "curves.svg")
     for text in table(results):

@@ -10,7 +10,7 @@ import torch
 
 from echelon.hmasd.agent import HMASDAgent
 from echelon.hmasd.controls import best_fixed, random_skills
-from echelon.hmasd.evaluation import Evaluation, evaluate, move_to
+from echelon.hmasd.evaluation import Evaluation, evaluate, use_env_options
 from echelon.hmasd.options import EvaluateOptions, SkillChoice
 from echelon.hmasd.player import find_checkpoint
 from echelon.runtime.files import write_json
@@ -24,7 +24,7 @@ def run(options: EvaluateOptions) -> int:
     where = find_checkpoint(options.model_path)
     agent = HMASDAgent.load(where)
     if options.env_options:
-        move_to(agent, options.env_options)
+        use_env_options(agent, options.env_options)
     results = {}
     for choice in dict.fromkeys(options.skills):
         results[choice] = played(agent, choice, options)

@@ -17,10 +17,10 @@ from echelon.onpolicy.groups import Groups, ProcessGroups
 from echelon.runtime.board import free_port
 
 PORT = 29_500
-PATIENCE = timedelta(hours=2)
+LEARNER_TIMEOUT = timedelta(hours=2)
 """how long learners wait for one that is alive and late, as while it evaluates; one that died is noticed at once"""
 
-MOMENT = 5.0
+EXIT_SECONDS = 5.0
 
 Follow = Callable[[TrainOptions, Groups], None]
 
@@ -30,22 +30,22 @@ def learners(options: TrainOptions, follow: Follow) -> Iterator[Groups]:
     """The groups that this process computes; the other processes of this machine run `follow` meanwhile."""
     count = options.config.learning_groups
     if "TORCHELASTIC_RUN_ID" in os.environ:  # torchrun: its environment says who and where
-        with joined("env://"):
+        with process_group("env://"):
             yield ProcessGroups(count)
     elif options.learners == 1:
         yield Groups(count)
     else:
         port = free_port(PORT)
-        others = started(options, follow, port)
+        others = start_learners(options, follow, port)
         try:
-            with joined(here(port), 0, options.learners):
+            with process_group(local_address(port), 0, options.learners):
                 yield ProcessGroups(count)
             for other in others:
                 other.join()
         except RuntimeError as error:
             if "gloo" not in str(error):
                 raise
-            others[0].join(MOMENT)  # a peer is gone: its end is known a moment later than that of its connection
+            others[0].join(EXIT_SECONDS)  # a peer is gone: its end is known a moment later than that of its connection
             dead = [f"learner {i} (exit code {p.exitcode})" for i, p in enumerate(others, 1) if p.exitcode]
             told = f"{', '.join(dead) or 'a learner'} ended early; the same command resumes from the last checkpoint"
             raise OSError(told) from error
@@ -55,7 +55,7 @@ def learners(options: TrainOptions, follow: Follow) -> Iterator[Groups]:
                 other.join()
 
 
-def started(options: TrainOptions, follow: Follow, port: int) -> list[BaseProcess]:
+def start_learners(options: TrainOptions, follow: Follow, port: int) -> list[BaseProcess]:
     """The learners beside this one."""
     context = multiprocessing.get_context("spawn")
     processes = [
@@ -69,19 +69,19 @@ def started(options: TrainOptions, follow: Follow, port: int) -> list[BaseProces
 
 def _follow(options: TrainOptions, follow: Follow, rank: int, port: int) -> None:
     torch.set_num_threads(1)
-    with joined(here(port), rank, options.learners):
+    with process_group(local_address(port), rank, options.learners):
         follow(options, ProcessGroups(options.config.learning_groups))
 
 
-def here(port: int) -> str:
+def local_address(port: int) -> str:
     """Where learners of one machine meet."""
     return f"tcp://127.0.0.1:{port}"
 
 
 @contextmanager
-def joined(where: str, rank: int = -1, size: int = -1) -> Iterator[None]:
+def process_group(where: str, rank: int = -1, size: int = -1) -> Iterator[None]:
     """A member of torch.distributed's group; who it is stands in the environment if it is not said."""
-    torch.distributed.init_process_group("gloo", init_method=where, timeout=PATIENCE, rank=rank, world_size=size)
+    torch.distributed.init_process_group("gloo", init_method=where, timeout=LEARNER_TIMEOUT, rank=rank, world_size=size)
     try:
         yield
     finally:

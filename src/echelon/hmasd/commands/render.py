@@ -14,7 +14,7 @@ from PIL import Image, ImageDraw, ImageFont
 from echelon.envs.foreign.world import EnvSetupError
 from echelon.envs.make import is_built_in
 from echelon.hmasd.agent import HMASDAgent
-from echelon.hmasd.evaluation import move_to
+from echelon.hmasd.evaluation import use_env_options
 from echelon.hmasd.options import RenderOptions
 from echelon.hmasd.skill_picture import draw_skills, watch_skills
 from echelon.hmasd.worlds import make_worlds
@@ -44,15 +44,15 @@ def frames(agent: HMASDAgent, seed: int, greedy: bool, max_steps: int, every: in
             seen = now
 
 
-def to_film(agent: HMASDAgent, env_options: Sequence[str]) -> None:
+def prepare_to_film(agent: HMASDAgent, env_options: Sequence[str]) -> None:
     """Let the agent play in worlds with these options, which draw themselves: third-party ones must be asked to."""
     asked = any(option.startswith("render_mode=") for option in (*agent.config.env_options, *env_options))
     if not is_built_in(agent.config.env) and not asked:
         with suppress(EnvSetupError):  # a factory without that option may still be able to draw
-            move_to(agent, (*env_options, "render_mode=rgb_array"))
+            use_env_options(agent, (*env_options, "render_mode=rgb_array"))
             return
     if env_options:
-        move_to(agent, env_options)
+        use_env_options(agent, env_options)
 
 
 def _caption(agent: HMASDAgent) -> str:
@@ -76,7 +76,7 @@ def run(options: RenderOptions) -> int:
         raise ValueError(f"{options.skills} must end in .png or .svg")
     torch.set_num_threads(1)
     agent = HMASDAgent.load(options.model_path)
-    to_film(agent, options.env_options)
+    prepare_to_film(agent, options.env_options)
     episode = frames(agent, options.seed, options.greedy, options.max_steps, options.every)
     logger.info("%s: %d frames", options.output, write_film(options.output, episode, options.fps))
     if options.skills is not None:

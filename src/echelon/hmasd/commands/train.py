@@ -17,7 +17,7 @@ from echelon.hmasd.background import BackgroundEvaluation, Weights
 from echelon.hmasd.commands.export import export_curves
 from echelon.hmasd.commands.learners import learners
 from echelon.hmasd.config import HMASDConfig
-from echelon.hmasd.evaluation import evaluate, move_to
+from echelon.hmasd.evaluation import evaluate, use_env_options
 from echelon.hmasd.learning.learner import UpdateStats
 from echelon.hmasd.learning.shares import LocalShares, RemoteShares
 from echelon.hmasd.learning.tags import round_tags
@@ -27,8 +27,8 @@ from echelon.hmasd.player import find_checkpoint
 from echelon.hmasd.worlds import make_worlds
 from echelon.onpolicy.groups import Groups
 from echelon.onpolicy.loop import Round, TrainingLoop
-from echelon.onpolicy.ppo import under
-from echelon.runtime.board import tensorboard, wanted
+from echelon.onpolicy.ppo import part_of_state
+from echelon.runtime.board import should_start, tensorboard
 from echelon.runtime.checkpoint import latest, load_checkpoint, save_checkpoint
 from echelon.runtime.execution.executors import NamedExecutor, make_executor
 from echelon.runtime.metrics import MetricsWriter, read_metrics
@@ -65,7 +65,7 @@ class Run:
         config = options.config
         with make_worlds(config, 1) as probe:
             if config.agent_ids is None:
-                config = replace(config, agent_ids=alike(probe))
+                config = replace(config, agent_ids=agents_look_alike(probe))
             self.agent = HMASDAgent(config, probe.spec, options.device, groups)
         agent = self.agent
         self.worlds: LocalShares | RemoteShares
@@ -81,7 +81,7 @@ class Run:
     def save(self, folder: Path, name: str, keep: int | None, waiting: Mapping[int, Weights] | None = None) -> Path:
         """A checkpoint of everything, with the weights whose evaluation is not done yet."""
         state = self.loop.state_dict()
-        tensors = {"agent": under(state, "learner."), "worlds": under(state, "collector.")}
+        tensors = {"agent": part_of_state(state, "learner."), "worlds": part_of_state(state, "collector.")}
         tensors |= {f"{EVALUATION}{multiple}": weights for multiple, weights in (waiting or {}).items()}
         counters = {"env_steps": self.loop.env_steps, "rounds": self.loop.rounds, "episodes": self.episodes}
         return save_checkpoint(
@@ -116,7 +116,7 @@ class Run:
 PROBES = 8
 
 
-def alike(probe: VectorEnv) -> bool:
+def agents_look_alike(probe: VectorEnv) -> bool:
     """Whether two agents can see the same when an episode begins: then nothing else distinguishes them."""
     for seed in range(PROBES):
         seen = probe.reset([seed])
@@ -171,7 +171,7 @@ def lead(options: TrainOptions, groups: Groups) -> None:
         resume_step = training.loop.env_steps if folder.resumed else None
         also = None if options.wandb == "off" else WandbRun(options.wandb, folder.path, run_options(options))
         metrics = stack.enter_context(MetricsWriter(folder.path, resume_step=resume_step, also=also))
-        if wanted(options.tensorboard, options.no_tensorboard):
+        if should_start(options.tensorboard, options.no_tensorboard):
             stack.enter_context(tensorboard(folder.tensorboard, options.tensorboard_port))
         stack.callback(logger.info, "curves: tensorboard --logdir %s", folder.tensorboard)
         train(training, folder, options, metrics)
@@ -188,7 +188,7 @@ def train(training: Run, folder: RunDir, options: TrainOptions, metrics: Metrics
     """Rounds until the end. Metrics, evaluations and checkpoints happen between rounds, when no work is half done."""
     evaluations = BackgroundEvaluation(options, metrics)
     try:
-        catch_up(training, folder, options, evaluations)
+        start_missing_evaluations(training, folder, options, evaluations)
         started, first = time.perf_counter(), training.loop.env_steps
         for done in training.loop:
             training.episodes += len(training.worlds.episodes.returns)
@@ -232,13 +232,15 @@ def begin(training: Run, folder: RunDir, options: TrainOptions, groups: Groups) 
         logger.info("resuming from %s: %d steps", path, training.loop.env_steps)
 
 
-def catch_up(training: Run, folder: RunDir, options: TrainOptions, evaluations: BackgroundEvaluation) -> None:
+def start_missing_evaluations(
+    training: Run, folder: RunDir, options: TrainOptions, evaluations: BackgroundEvaluation
+) -> None:
     """Measure random play, unless the run did; repeat evaluations lost with the process, with the weights kept."""
     if not options.eval_every:
         return
     known = read_metrics(folder.path)
     if "Eval/RandomReward" in known:
-        evaluations.level = float(known["Eval/RandomReward"].values[-1])
+        evaluations.random_return = float(known["Eval/RandomReward"].values[-1])
     else:
         evaluations.start_random()
     measured = known.get("Eval/MeanReward")
@@ -266,7 +268,7 @@ def evaluate_only(options: TrainOptions) -> int:
     if given.env != agent.config.env:
         raise ValueError(f"{path} was trained in {agent.config.env}, not in {given.env}; leave --env out")
     if given.env_options != agent.config.env_options:
-        move_to(agent, given.env_options)
+        use_env_options(agent, given.env_options)
     logger.info("%s: %s", path, evaluate(agent, options.eval_episodes, options.config.seed, options.eval_greedy))
     return 0
 

@@ -16,7 +16,7 @@ from echelon.onpolicy.batch import Rollout, check_version
 from echelon.onpolicy.groups import Groups
 from echelon.onpolicy.loop import LevelLearner
 from echelon.onpolicy.optimizer import JointAdam, check_optimizers
-from echelon.onpolicy.ppo import PPOLearner, PPOStats, under
+from echelon.onpolicy.ppo import PPOLearner, PPOStats, part_of_state
 from echelon.runtime.seeding import task_seed
 
 
@@ -94,7 +94,7 @@ class HMASDLearner:
         """Continue from a saved state, bit for bit."""
         self.levels.load_state_dict(state)
         if self.discriminators is not None:
-            self.discriminators.load_state_dict(under(state, "discriminators."))
+            self.discriminators.load_state_dict(part_of_state(state, "discriminators."))
 
 
 def keep_memory() -> None:

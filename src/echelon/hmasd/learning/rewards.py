@@ -14,10 +14,10 @@ from torch.nn import functional
 from echelon.hmasd.config import HMASDConfig
 from echelon.hmasd.networks.discriminators import IndividualDiscriminator, TeamDiscriminator
 from echelon.onpolicy.aligned import as_tensor
-from echelon.onpolicy.batch import RolloutBatch, group_columns, some_columns
-from echelon.onpolicy.groups import Groups, in_order
+from echelon.onpolicy.batch import RolloutBatch, group_columns, select_columns
+from echelon.onpolicy.groups import Groups, sum_in_order
 from echelon.onpolicy.optimizer import JointAdam
-from echelon.onpolicy.ppo import under
+from echelon.onpolicy.ppo import part_of_state
 from echelon.runtime.arrays import Array
 
 
@@ -129,7 +129,7 @@ class Discriminators:
         """Low-level rewards of a round, with the discriminators as they are now: those it was collected under."""
         config, acts = self.config, batch.acts
         columns = group_columns(batch, self.groups.count)
-        mine = [self._terms(some_columns(batch, columns[group])) for group in self.groups.mine]
+        mine = [self._terms(select_columns(batch, columns[group])) for group in self.groups.mine]
         everywhere = [pair for process in self.groups.exchange(mine) for pair in process]
         team_term, own_term = (np.concatenate(parts, 1) for parts in zip(*everywhere, strict=True))
         earned = np.float32(config.lambda_e) * batch.reward
@@ -161,7 +161,7 @@ class Discriminators:
     def update(self, batch: RolloutBatch) -> DiscriminatorStats:
         """Learn from this round alone: a longer memory would hold skills that mean something else by now."""
         groups = [
-            SkillData.of(some_columns(batch, columns), self.device).split(self.config.minibatches)
+            SkillData.of(select_columns(batch, columns), self.device).split(self.config.minibatches)
             for columns in group_columns(batch, self.groups.count)
         ]
         first: DiscriminatorStats | None = None
@@ -189,7 +189,7 @@ class Discriminators:
                 rows[-1] = torch.cat([self.optimizer.gather(), rows[-1]])
         if self.groups.count == 1:
             return rows[0]
-        total = in_order(self.groups.gather(torch.stack(rows)))
+        total = sum_in_order(self.groups.gather(torch.stack(rows)))
         self.optimizer.put(total[:-3])
         return total[-3:]
 
@@ -202,10 +202,10 @@ class Discriminators:
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Continue from a saved state."""
-        self.team.load_state_dict(under(state, "team."))
-        self.individual.load_state_dict(under(state, "individual."))
-        self.unit.load_state_dict(under(state, "unit."))
-        self.optimizer.load_state_dict(under(state, "optimizer."))
+        self.team.load_state_dict(part_of_state(state, "team."))
+        self.individual.load_state_dict(part_of_state(state, "individual."))
+        self.unit.load_state_dict(part_of_state(state, "unit."))
+        self.optimizer.load_state_dict(part_of_state(state, "optimizer."))
 
 
 def _guesses(log_probs: Tensor, truth: Tensor, whole: int) -> tuple[Tensor, Tensor]:

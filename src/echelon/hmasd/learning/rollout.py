@@ -161,7 +161,7 @@ class SkillCollector:
             as_tensor(self._seen.state), as_tensor(self._seen.observation), self._skills_now(), self._memory["critic"]
         )
         self.episodes = Episodes.join(self._finished)
-        rollout: Rollout = {} if self._high is None else {COORDINATOR: trim(self._high.take())}
+        rollout: Rollout = {} if self._high is None else {COORDINATOR: without_unused_slots(self._high.take())}
         return {**rollout, DISCOVERER: self._low.take(last.numpy())}
 
     def _skills_now(self) -> Tensor | None:
@@ -332,7 +332,7 @@ def departures(seen: Observed, now: VectorStep) -> tuple[Array, Array]:
     return died, left
 
 
-def trim(batch: RolloutBatch) -> RolloutBatch:
+def without_unused_slots(batch: RolloutBatch) -> RolloutBatch:
     """A batch without a recurrent state, without the slots no column used."""
     used = max(int(batch.valid.any(1).sum()), 1)
     arrays = {name: getattr(batch, name)[:used] for name in UNIT_FIELDS + SLOT_FIELDS}

@@ -26,9 +26,9 @@ from echelon.hmasd.learning.rollout import SkillCollector
 from echelon.hmasd.networks.networks import HMASDNetworks
 from echelon.hmasd.networks.sizes import Sizes
 from echelon.hmasd.worlds import make_worlds
-from echelon.onpolicy.batch import Rollout, bare, filled, join_rounds
+from echelon.onpolicy.batch import Rollout, join_rounds, with_zero_inputs, without_inputs
 from echelon.onpolicy.groups import Groups
-from echelon.onpolicy.ppo import under
+from echelon.onpolicy.ppo import part_of_state
 from echelon.runtime.arrays import Array
 from echelon.runtime.execution.executors import NamedExecutor, WorkerDied
 from echelon.runtime.seeding import task_seed
@@ -99,13 +99,15 @@ class LocalShares:
 
     def _with_others(self, own: dict[int, Rollout]) -> dict[int, Rollout]:
         """The rounds of all groups; those of other processes have zeros for what only their learner looks at."""
-        sent = {i: {level: bare(batch, SHOWN) for level, batch in rollout.items()} for i, rollout in own.items()}
+        sent = {
+            i: {level: without_inputs(batch, SHOWN) for level, batch in rollout.items()} for i, rollout in own.items()
+        }
         like = next(iter(own.values()))
         rounds = dict(own)
         for process in self._all.exchange(sent):
             for i, rollout in process.items():
                 if i not in own:
-                    rounds[i] = {level: filled(batch, like[level]) for level, batch in rollout.items()}
+                    rounds[i] = {level: with_zero_inputs(batch, like[level]) for level, batch in rollout.items()}
         return rounds
 
     def state_dict(self) -> State:
@@ -119,7 +121,7 @@ class LocalShares:
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Continue the groups of this process."""
         for i, group in self.groups.items():
-            group.load_state_dict(under(state, f"{i}."))
+            group.load_state_dict(part_of_state(state, f"{i}."))
 
     def close(self) -> None:
         """Give back the worlds."""
@@ -175,7 +177,7 @@ class RemoteShares:
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Continue all groups."""
         groups = range(self.config.collectors)
-        self._states = [{name: t.numpy() for name, t in under(state, f"{i}.").items()} for i in groups]
+        self._states = [{name: t.numpy() for name, t in part_of_state(state, f"{i}.").items()} for i in groups]
 
     def close(self) -> None:
         """Stop the workers."""

@@ -23,7 +23,7 @@ from echelon.hrl_xf.networks.day_critic import GAME, DayCritic
 from echelon.hrl_xf.online.wishes import MOMENT, Table
 from echelon.hrl_xf.online.worlds import CENTRAL
 from echelon.onpolicy.optimizer import JointAdam
-from echelon.onpolicy.ppo import under
+from echelon.onpolicy.ppo import part_of_state
 from echelon.runtime.arrays import Floats
 
 INPUTS = ("x_static", "X_temporal", "x_role", "x_game", "x_moment", "x_central", "potential")
@@ -109,8 +109,8 @@ class CriticLearner:
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Continue from a saved state."""
-        self.critic.load_state_dict(under(state, "critic."))
-        self.optimizer.load_state_dict(under(state, "optimizer."))
+        self.critic.load_state_dict(part_of_state(state, "critic."))
+        self.optimizer.load_state_dict(part_of_state(state, "optimizer."))
         self.generator.set_state(state["generator"])
 
 

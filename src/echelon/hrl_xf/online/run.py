@@ -19,7 +19,7 @@ from echelon.hrl_xf.online.validation import Gain, Played, gains, play_validatio
 from echelon.hrl_xf.online.worlds import PlayedSeat
 from echelon.hrl_xf.options.online import OnlineOptions
 from echelon.onpolicy.loop import Round
-from echelon.onpolicy.ppo import under
+from echelon.onpolicy.ppo import part_of_state
 from echelon.runtime.checkpoint import latest, load_checkpoint, save_checkpoint
 from echelon.runtime.execution.executors import NamedExecutor, make_executor
 from echelon.runtime.files import read_json, write_json
@@ -162,7 +162,7 @@ def save(training: OnlineTraining, folder: RunDir) -> None:
     save_checkpoint(
         folder.checkpoints,
         f"round_{training.loop.rounds:05d}",
-        tensors={"learner": under(state, "learner."), "worlds": under(state, "collector.")},
+        tensors={"learner": part_of_state(state, "learner."), "worlds": part_of_state(state, "collector.")},
         state={"rounds": training.loop.rounds, "worlds": training.loop.env_steps},
         config=run_options(training.options),
         keep_last=training.options.keep_checkpoints,

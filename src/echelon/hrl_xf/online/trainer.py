@@ -31,11 +31,11 @@ from echelon.hrl_xf.online.worlds import Weights
 from echelon.hrl_xf.options.online import LEVELS, OnlineOptions
 from echelon.hrl_xf.weights import BUNDLED, CLONED, layer_in
 from echelon.onpolicy.batch import Rollout, RolloutBatch
-from echelon.onpolicy.chunks import cut
+from echelon.onpolicy.chunks import to_chunks
 from echelon.onpolicy.loop import LevelLearner, TrainingLoop
 from echelon.onpolicy.optimizer import JointAdam
 from echelon.onpolicy.options import PPOOptions
-from echelon.onpolicy.ppo import PPOLearner, PPOStats, under
+from echelon.onpolicy.ppo import PPOLearner, PPOStats, part_of_state
 from echelon.runtime.execution.executors import NamedExecutor
 from echelon.runtime.seeding import task_seed
 
@@ -174,7 +174,7 @@ class OnlineLearner:
 
     def _held(self, name: str, batch: RolloutBatch, weight: float) -> tuple[RolloutBatch, float]:
         """The batch with each decision charged for being more probable than at the start; and the mean difference."""
-        chunks = cut(batch, batch.reward, batch.reward)
+        chunks = to_chunks(batch, batch.reward, batch.reward)
         start = []
         with torch.no_grad():
             for at in torch.split(torch.arange(len(chunks)), PIECE):
@@ -192,10 +192,10 @@ class OnlineLearner:
 
     def load_state_dict(self, state: Mapping[str, Tensor], /) -> None:
         """Continue from a saved state, bit for bit."""
-        self.levels.load_state_dict(under(state, "levels."))
-        self.critic.load_state_dict(under(state, "critic."))
+        self.levels.load_state_dict(part_of_state(state, "levels."))
+        self.critic.load_state_dict(part_of_state(state, "critic."))
         for level, layer in self.averaged.items():
-            layer.load_state_dict(under(state, f"averaged.{level}."))
+            layer.load_state_dict(part_of_state(state, f"averaged.{level}."))
 
 
 class OnlineTraining:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from echelon.hmasd.bench.plan import Planned
+from echelon.hmasd.bench.plan import PlannedRun
 from echelon.runtime.progress import minutes
 
 logger = logging.getLogger("echelon.bench")
@@ -39,10 +39,10 @@ def _step(line: bytes) -> int:
         return 0
 
 
-class Watch:
+class BenchProgress:
     """Counts steps of all runs since it was made."""
 
-    def __init__(self, runs: Sequence[Planned]) -> None:
+    def __init__(self, runs: Sequence[PlannedRun]) -> None:
         self._runs = runs
         self._total = sum(run.options.config.total_steps for run in runs)
         self._first, self._started = self.steps(), time.monotonic()
@@ -52,7 +52,7 @@ class Watch:
         """Steps of all runs so far, at most those that are wanted."""
         return sum(min(steps_of(run.options.directory), run.options.config.total_steps) for run in self._runs)
 
-    def say(self) -> None:
+    def log_line(self) -> None:
         """One line: how much is done, how fast, how long the rest takes."""
         seconds = time.monotonic() - self._started
         logger.info("%s", line(self.steps(), self._total, self._first, seconds, self.counts))
@@ -64,13 +64,13 @@ class Watch:
         return f"{self.finished}/{len(self._runs)} runs{failed}"
 
     @contextmanager
-    def saying(self, every: float = EVERY) -> Iterator[None]:
+    def logged(self, every: float = EVERY) -> Iterator[None]:
         """A line now and then while the block runs."""
         over = threading.Event()
 
         def report() -> None:
             while not over.wait(every):
-                self.say()
+                self.log_line()
 
         thread = threading.Thread(target=report, name="bench progress", daemon=True)
         thread.start()

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from echelon.hmasd.bench.plan import plan_runs
-from echelon.hmasd.bench.watch import TAIL, Watch, line, steps_of
+from echelon.hmasd.bench.progress import TAIL, BenchProgress, line, steps_of
 from echelon.hmasd.options import BenchOptions
 
 
@@ -31,7 +31,7 @@ def test_no_run_counts_for_more_than_it_has_to_do(tmp_path: Path) -> None:
     runs = plan_runs(BenchOptions(output_dir=tmp_path, seeds=1, set=("total_steps=1000",)))
     runs[0].options.directory.mkdir(parents=True)
     (runs[0].options.directory / "metrics.jsonl").write_text('{"step": 1280, "name": "x", "value": 0}\n')
-    watch = Watch(runs)
-    assert watch.steps() == 1000
-    watch.finished, watch.failed = 1, 1
-    assert watch.counts == "1/2 runs, 1 failed"
+    progress = BenchProgress(runs)
+    assert progress.steps() == 1000
+    progress.finished, progress.failed = 1, 1
+    assert progress.counts == "1/2 runs, 1 failed"
