@@ -1,4 +1,4 @@
-"""How long LitaAgentHRL thinks, and what it costs a world: three of its kind beside the same world of PenguinAgents.
+"""How long LitaAgentHRL takes to answer, and a world with three of it beside the same world of PenguinAgents.
 
     PYTHONHASHSEED=0 python -W ignore benchmarks/bench_agent.py --days 50 --worlds 3
 

@@ -1,4 +1,4 @@
-"""Environment steps a second: our arrays over B worlds beside a loop over B single worlds through PettingZoo's API.
+"""Environment steps per second: our arrays over B worlds beside a loop over B single worlds through PettingZoo's API.
 
 Both step the same environment with the same actions in the same run, turn about, and are timed by the processor time
 they take, so that the figures hold on a busy machine. At the end, a third-party environment in this process and in
@@ -75,7 +75,7 @@ def one_world(name: str) -> SingleWorld:
 
 
 def rates(runs: list[Callable[[int], int]], seconds: float, clock: Callable[[], float], rounds: int = 5) -> list[float]:
-    """Median steps a second of each, measured turn about."""
+    """Median steps per second of each, measured in turns."""
     counts = []
     for run in runs:  # warm up, and find how many steps fill a round
         k, spent = 1, 0.0

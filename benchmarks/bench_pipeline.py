@@ -55,7 +55,7 @@ def measure(data_dir: str, agent: str, workers: int, cache: str) -> dict[str, fl
 
 
 def rate(dataset: Any, size: int, rng: Any) -> float:
-    """Samples a second in random batches, by the processor's time."""
+    """Samples per second in random batches, by the processor's time."""
     began = time.process_time()
     for _ in range(20):
         dataset.batch(rng.integers(0, len(dataset), size))
@@ -106,7 +106,7 @@ def main() -> None:
         seconds, cpu = run["seconds to load"], run["cpu seconds"]
         print(
             f"{name:10s} {logs / seconds:6.0f} logs/s  {days / seconds:7.0f} agent-days/s  "
-            f"({logs / cpu:.0f} logs a second of processor time)"
+            f"({logs / cpu:.0f} logs per second of processor time)"
         )
     print(f"peak memory {one['peak MB']:.0f} MB on one core; {two['peak MB of a worker']:.0f} MB a worker on two")
     cold, again, imports = one["seconds to first batch"], warm["seconds to first batch"], warm["seconds to import"]

@@ -1,4 +1,4 @@
-"""Training samples a second, data loading included, and the share of time the loader takes; answers in play.
+"""Training samples per second, data loading included, and the share of time the loader takes; answers in play.
 
 The data are the small real logs of the tests, repeated until an epoch is long enough to time. Run:
 `python benchmarks/bench_training.py [--data-dir DIR --agent-name NAME] [--threads 1 2]`. The first batch size of each

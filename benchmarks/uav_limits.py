@@ -1,4 +1,4 @@
-"""What can be had in the UAV worlds, without learning: the levels beside which learnt policies stand.
+"""Rewards in the UAV worlds without learning, to compare learnt policies with.
 
     python benchmarks/uav_limits.py uav1 uav2 uav2-relay [--worlds 64]
 
@@ -168,7 +168,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=5)
     options = parser.parse_args()
     for preset in options.preset:
-        print(f"{preset}, {options.worlds} worlds, reward a step")
+        print(f"{preset}, {options.worlds} worlds, reward per step")
         for name, value in levels(preset, options.worlds, options.seed).items():
             print(f"  {name:20} {value:.3f}")
 

@@ -2,7 +2,7 @@
 
 Every size of a layer is trained on the same split with the same epochs, learning rate, batches and early stop, from
 several seeds; what counts is the best validation loss of a run. L3 and L4 see the goals of one L2 of the default size.
-Prints a table; writes size_curve.json and size_curve.svg. Stopped, the same command goes on. Run:
+Prints a table; writes size_curve.json and size_curve.svg. If stopped, the same command resumes. Run:
 
 `python experiments/size_curve.py --data-dir DIR --agent-name NAME --output-dir runs/size-curve`
 """

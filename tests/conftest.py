@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, settings
 from tests.laws import MANY, REPEATABLE
 
 torch.set_num_threads(1)  # a second one makes small networks slower, and results must not depend on the machine
-# A loaded machine is no fault of a law: neither a deadline nor the check that examples are made fast.
+# A law is not wrong because the machine is busy: neither a deadline nor the check that examples are made fast.
 PATIENT = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile(REPEATABLE, PATIENT, max_examples=100, derandomize=True)
 settings.register_profile(MANY, PATIENT, max_examples=2000, print_blob=True)

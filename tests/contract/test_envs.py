@@ -163,7 +163,7 @@ def test_resume_equals_not_stopping(case: str) -> None:
     kept = {k: v.copy() for k, v in saved.items()}
     rest = list(play(through, seeds, range(cut, steps)))
     assert all(isinstance(v, np.ndarray) and v.dtype.kind in "fiub" for v in saved.values())
-    for name in saved:  # what was saved does not change while the environment goes on
+    for name in saved:  # what was saved does not change while the environment continues
         np.testing.assert_array_equal(saved[name], kept[name])
     resumed = make(case, 3, seed=999)
     seen = resumed.load_state_dict(saved)

@@ -45,7 +45,7 @@ class Small(ParallelEnv):  # type: ignore[misc]
         return set()
 
     def leaves(self) -> set[str]:
-        """Who is cut in this step while the others go on."""
+        """Who is truncated in this step while the others continue."""
         return set()
 
     def info(self, agent: str) -> dict[str, Any]:
@@ -71,7 +71,7 @@ class Small(ParallelEnv):  # type: ignore[misc]
 
 
 class Sacrifice(Small):
-    """Agent a can open a gate and dies of it; the team earns .1 a step before and 1 a step after.
+    """Agent a can open a gate and dies of it; the team earns .1 per step before and 1 per step after.
 
     At best 9.1 + the last step's 1 in ten steps (it dies in the first): 10. Who lives for himself earns 1 in all.
     With `ghost` a stays, and can do nothing more.
@@ -239,7 +239,7 @@ class Echo(Small):
 
 
 class Differ(Small):
-    """Nothing is to be seen, and agents must do different things: 1 a step at best, .5 if they cannot be told apart."""
+    """Agents see nothing and must do different things: at best 1 per step, .5 if they cannot be distinguished."""
 
     def look(self, agent: str) -> Any:
         return np.ones(1, np.float32)
@@ -249,7 +249,7 @@ class Differ(Small):
 
 
 class Score(Small):
-    """Tells in its infos whether the episode was won, the last score, and things that are no numbers."""
+    """Tells in its infos whether the episode was won, the last score, and things that are not numbers."""
 
     length = 4
 

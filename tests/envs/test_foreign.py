@@ -99,7 +99,7 @@ def test_what_cannot_be_taken_is_refused_with_the_reason(factory: str, message: 
         ForeignWorld(factory, {})
 
 
-def test_wrong_options_are_told_with_the_factory() -> None:
+def test_errors_about_options_name_the_factory() -> None:
     with pytest.raises(EnvSetupError, match=r"odd_envs:counter\(\*\*\{'size': 3\}\) failed: TypeError"):
         ForeignWorld("odd_envs:counter", {"size": 3})
 
@@ -188,7 +188,7 @@ def test_a_world_that_cannot_be_replayed_begins_a_new_episode(
         assert other.renewed is not None
         renewed = other.renewed.tolist()
         if trouble == "noise":
-            assert sum(renewed) >= 1  # a world whose noise happens to be 0 goes on
+            assert sum(renewed) >= 1  # a world whose noise happens to be 0 continues
         elif trouble == "raise":
             assert renewed == [False, True, False]
         else:

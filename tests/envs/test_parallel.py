@@ -40,7 +40,7 @@ def test_pettingzoos_own_test(view: str) -> None:
 def test_the_view_of_one_world_is_deterministic_over_whole_episodes(view: str) -> None:
     def trace(seed: int) -> list[Any]:
         env, seen = VIEWS[view](max_steps=25), list[Any]()
-        for episode in range(3):  # the second and third go on with the stream
+        for episode in range(3):  # the second and third continue the stream
             observations, _ = env.reset(seed=seed if episode == 0 else None)
             seen.append(observations)
             for t in itertools.count():

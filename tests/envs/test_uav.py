@@ -131,7 +131,7 @@ def test_observation_layout_by_hand() -> None:
     np.testing.assert_allclose(step.state[0], [*uavs, *users, 0.1], atol=1e-6)
 
 
-def test_sensing_range_hides_what_is_far_and_says_so() -> None:
+def test_sensing_range_hides_what_is_far_and_flags_it() -> None:
     config = replace(PRESETS["uav1"], sensing_range=150.0)
     _, step = place(config, [[500, 500, 100], [600, 500, 100], [900, 900, 100]], [[500, 600], [500, 650]])
     seen = step.observation[0, 0]  # user 0 is 141 m away, user 1 180 m; UAV 1 100 m, UAV 2 566 m
@@ -172,7 +172,7 @@ def test_distributions_of_users() -> None:
     assert np.linalg.norm(hotspot[:, 35:, None] - hotspot[:, None, 35:], axis=3).max() > 1000
 
 
-def test_shadowing_is_drawn_anew_each_step() -> None:
+def test_shadowing_is_drawn_again_in_each_step() -> None:
     env = UAVEnv(uav_config("uav1", channel="3gpp-36777"), 4)
     env.reset(0)
     rewards = np.array([env.step(np.zeros((4, 5, 3))).reward for _ in range(6)])
@@ -188,7 +188,7 @@ def test_random_play_gets_what_the_specification_says(preset: str, expected: flo
 
 
 def best_static(preset: str, users_seed: int, rounds: int, candidates: int = 128) -> float:
-    """Hill climbing over placements of one world's UAVs: the best reward a step of any that was tried."""
+    """Hill climbing over placements of one world's UAVs: the best reward per step of all that were tried."""
     env, rng = UAVEnv(PRESETS[preset], candidates), np.random.default_rng(users_seed)
     env.reset([users_seed] * candidates)
     low, high = env._floor, env._ceiling

@@ -162,7 +162,7 @@ def test_harmless_options_may_change_on_resume(tmp_path: Path) -> None:
         ("tests.envs.learnable:sacrifice", False),
     ],
 )
-def test_agents_get_a_number_where_nothing_else_tells_them_apart(env: str, expected: bool) -> None:
+def test_agents_get_a_number_where_nothing_else_distinguishes_them(env: str, expected: bool) -> None:
     with make_vector_env(env, 1, 0, workers=0 if ":" in env else None) as probe:
         assert agents_look_alike(probe) == expected
 

@@ -120,7 +120,7 @@ def test_the_other_algorithms_learn_bounded_continuous_answers(algorithm: str, t
     assert reward[-3:].mean() > 0.7
 
 
-def test_a_transformer_tells_equal_agents_apart_by_what_the_earlier_one_chose(tmp_path: Path) -> None:
+def test_a_transformer_distinguishes_equal_agents_by_what_the_earlier_one_chose(tmp_path: Path) -> None:
     """Nobody has a number and all see the same; MAPPO earns half of what there is, as the test above shows."""
     changes = {"algorithm": "mat", "gamma": 0.0, "agent_ids": False, "total_steps": 8960}
     reward = learnt(tmp_path, "differ", "Training/Step_Reward", **changes)

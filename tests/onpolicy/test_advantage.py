@@ -29,7 +29,7 @@ def test_by_hand_with_spans_a_truncation_and_an_open_end() -> None:
     """gamma = lambda = .5. Worked out on paper:
 
     t=3 open end:   g = .5      delta = 8 + .5*4 - 6 = 4                     A = 4
-    t=2 goes on:    g = .5      delta = 1 + .5*6 - 2 = 2                     A = 2 + .5*.5*4 = 3
+    t=2 continues:  g = .5      delta = 1 + .5*6 - 2 = 2                     A = 2 + .5*.5*4 = 3
     t=1 truncated:  g = .25     delta = 3 + .25*8 - 1 = 4                    A = 4 (the trace stops)
     t=0 span 2:     g = .25     delta = 2 + .25*1 - 4 = -1.75                A = -1.75 + .25*.5*4 = -1.25
     """
@@ -57,7 +57,7 @@ def test_by_hand_termination_does_not_bootstrap() -> None:
 
 
 def _random(seed: int, shape: tuple[int, ...]) -> dict[str, Array]:
-    """A round in which next_value is the value of the next decision wherever the chain goes on."""
+    """A round in which next_value is the value of the next decision wherever the chain continues."""
     rng = np.random.default_rng(seed)
     done = rng.random(shape[:2]) < 0.3
     value, next_value = rng.normal(size=shape), rng.normal(size=shape)

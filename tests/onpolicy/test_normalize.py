@@ -67,7 +67,7 @@ def test_a_slow_average_of_equal_batches_is_their_plain_average() -> None:
     assert running.std == pytest.approx(rounds.std(), abs=1e-3)
 
 
-def test_saved_and_loaded_it_goes_on_bit_for_bit() -> None:
+def test_saved_and_loaded_it_continues_bit_for_bit() -> None:
     one, other = ValueNormalizer(0.9), ValueNormalizer(0.9)
     one.update(np.array([0.1, 0.7]))
     other.load_state_dict(one.state_dict())

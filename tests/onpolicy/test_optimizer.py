@@ -1,4 +1,4 @@
-"""Every parameter in exactly one optimiser; saved optimisers go on bit for bit."""
+"""Every parameter in exactly one optimiser; saved optimisers continue bit for bit."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_a_parameter_without_gradient_or_moved_elsewhere_is_refused() -> None:
         _step(net, optimizer)
 
 
-def test_saved_state_goes_on_bit_for_bit_and_keeps_a_changed_rate() -> None:
+def test_a_saved_state_continues_bit_for_bit_and_keeps_a_changed_rate() -> None:
     torch.manual_seed(0)
     net, other = nn.Linear(2, 2), nn.Linear(2, 2)
     first, second = JointAdam(net.parameters(), 1e-2), JointAdam(other.parameters(), 1e-2)

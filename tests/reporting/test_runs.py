@@ -18,7 +18,7 @@ def test_a_folder_of_runs_stands_for_its_runs_each_once(tmp_path: Path) -> None:
     assert [(run.kind, run.name) for run in found] == [("arena", "arena"), ("training", "training")]
 
 
-def test_runs_of_one_name_are_told_apart(tmp_path: Path) -> None:
+def test_runs_of_one_name_get_different_names(tmp_path: Path) -> None:
     runs = [write_training(tmp_path / parent / "run", [1.0]) for parent in ("a", "b")]
     assert [run.name for run in find_runs(runs)] == ["a/run", "b/run"]
 

@@ -79,7 +79,7 @@ class BackgroundEvaluation:
     """Mean return of random play, once it is known."""
 
     def _compare(self, reward: float, multiple: int) -> None:
-        """Say it when a run earns less than random play for too long: its options do not suit the environment."""
+        """Warn after PATIENCE evaluations below random play: the options do not suit the environment."""
         self._below = self._below + 1 if self.random_return is not None and reward < self.random_return else 0
         if self._below and self._below % PATIENCE == 0:
             logger.warning(

@@ -37,7 +37,7 @@ class HMASDConfig:
     samples_per_update: int = 1024
     """joint environment steps in a round; an equal share from every world"""
     final_samples_per_update: int | None = None
-    """let the round grow (or shrink) linearly with progress to this size; not given: rounds of one size"""
+    """size of the last round, reached linearly; not given: all rounds have one size"""
     collectors: int = 1
     """groups the worlds are divided into; each collects on its own, in the same shapes here or on any number of
     workers, so that the result is the same to the bit; another number of groups is another run"""
@@ -47,9 +47,9 @@ class HMASDConfig:
     k: int = 10
     """steps a choice of skills lasts"""
     team_skills: int = 3
-    """n_Z"""
+    """number of team skills, n_Z"""
     agent_skills: int = 3
-    """n_z"""
+    """number of skills of each agent, n_z"""
     lambda_h: float = 0.001
     """weight of the entropy of skills"""
     lambda_l: float = 0.01
@@ -65,7 +65,7 @@ class HMASDConfig:
     steps so far (at least .01), so that the same numbers suit rewards of any size"""
     skill_baseline: bool = True
     """add log n_Z and log n_z to the discriminators' terms, so that the bonus of a blind guess is 0; without it every
-    step costs, and agents that can die learn to"""
+    step has a cost, and agents that can die learn to die"""
     death_ends_return: bool = False
     """an agent's return ends with its death; otherwise the team's later rewards count for it as for the living"""
     critic_sees_skills: bool = False
@@ -100,7 +100,7 @@ class HMASDConfig:
     lr: float = 1e-4
     """learning rate of all networks"""
     final_lr: float | None = None
-    """let the learning rate go in a straight line to this at the end; not given: it stays as it is"""
+    """learning rate at the end, reached linearly; not given: constant"""
     epochs: int = 15
     """passes over a round in one update"""
     discriminator_epochs: int = 15

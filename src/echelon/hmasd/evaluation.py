@@ -50,7 +50,7 @@ class Evaluation(Episodes):
     def __str__(self) -> str:
         text = (
             f"{len(self.returns)} episodes: reward {self.returns.mean():.4g} ± {self.returns.std():.3g} "
-            f"({self.returns.min():.4g} .. {self.returns.max():.4g}), {self.reward_per_step:.4g} a step"
+            f"({self.returns.min():.4g} .. {self.returns.max():.4g}), {self.reward_per_step:.4g} per step"
         )
         return text if self.success_rate is None else f"{text}, success {100 * self.success_rate:.1f} %"
 

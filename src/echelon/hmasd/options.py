@@ -60,9 +60,9 @@ class TrainOptions:
     tensorboard: Flag = False
     """start TensorBoard during the training, also without a terminal; in a terminal it is started by default"""
     no_tensorboard: Flag = False
-    """do not start it"""
+    """do not start TensorBoard"""
     tensorboard_port: int = 6006
-    """its port; the next free one if it is taken"""
+    """port of TensorBoard; the next free one if it is in use"""
     log_level: LogLevel = "INFO"
     """level of messages on the console and in log.txt"""
     quiet: Flag = False
@@ -201,7 +201,7 @@ class RenderOptions:
     skills: Path | None = None
     """also draw here (.png or .svg) where each skill leads, how it acts, and when the coordinator chooses it"""
     max_steps: int = 200
-    """longest film"""
+    """maximum number of steps in the film"""
     every: int = 1
     """steps per frame"""
     fps: int = 10

@@ -99,7 +99,9 @@ class RolloutBatch:
 
     def _check_values(self) -> None:
         if (self.valid[1:] & ~self.valid[:-1]).any():
-            raise ValueError("valid slots must come first in each column; a gap would join decisions that never met")
+            raise ValueError(
+                "valid slots must come first in each column; a gap would join decisions that do not follow each other"
+            )
         if (self.terminated & ~self.done).any():
             raise ValueError("terminated without done: set done wherever terminated is set")
         if (self.span < 0).any():

@@ -28,7 +28,7 @@ class ValueNormalizer:
     """Running mean and deviation of returns; a critic predicts (return - mean) / std.
 
     Exponential averages of x and x^2 with decay beta, one step per update, divided by their total weight 1 - beta^n
-    (debiased), so that the first batch counts in full and no prior value of zero lingers:
+    (debiased), so that the first batch counts in full and nothing pulls the mean to zero:
 
         m <- beta m + (1 - beta) mean(x),   w <- beta w + (1 - beta),   mean = m / w,   var = s / w - mean^2
     """
@@ -55,12 +55,12 @@ class ValueNormalizer:
         return max(float(np.sqrt(max(variance, 0.0))), self.std_floor)
 
     def update(self, returns: Array) -> None:
-        """Take in one batch of returns (of any shape); an empty one changes nothing."""
+        """Update with one batch of returns (of any shape); an empty one changes nothing."""
         if returns.size == 0:
             return
         mean, square = float(np.mean(returns)), float(np.mean(np.square(returns)))
         if not np.isfinite(square):
-            raise ValueError("returns must be finite; one NaN would stay in the running mean for ever")
+            raise ValueError("returns must be finite; one NaN would make the running mean NaN")
         keep, take = self.beta, 1.0 - self.beta
         self._sum = keep * self._sum + take * mean
         self._square = keep * self._square + take * square

@@ -47,7 +47,7 @@ class PPOOptions:
     value_beta: float = 0.99999
     """Decay of the running mean and deviation of returns, one step per update."""
     value_std_floor: float = 0.1
-    """The deviation that returns are divided by is at least this: nearly constant returns are not blown up."""
+    """The deviation that returns are divided by is at least this: nearly constant returns are not amplified."""
     unit_reduction: Literal["mean", "sum"] = "mean"
     """How the units of a decision (agents, parts, threads) add up: `sum` over units or `mean` over acting units."""
     ratio_tolerance: float | None = 1e-3
@@ -75,7 +75,7 @@ class PPOOptions:
                     f"{name}={getattr(self, name)} must be positive: it is what zero deviation is divided by"
                 )
         if self.value_beta == 1.0:
-            raise ValueError("value_beta=1 would never take in a single return; use a value below 1, such as 0.99999")
+            raise ValueError("value_beta=1 would ignore every return; use a value below 1, such as 0.99999")
         if self.discount not in ("per_step", "per_decision"):
             raise ValueError(f"discount={self.discount!r} must be 'per_step' or 'per_decision'")
         if self.unit_reduction not in ("mean", "sum"):

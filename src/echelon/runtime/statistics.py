@@ -1,7 +1,7 @@
 """What many runs on many tasks say together: interquartile means, and stratified bootstrap intervals of them.
 
 The method is that of Agarwal et al., *Deep reinforcement learning at the edge of the statistical precipice* (NeurIPS
-2021): a mean is pulled by one lucky run and a median ignores nearly all of them; the mean of the middle half does
+2021): one lucky run shifts a mean, and a median ignores nearly all runs; the mean of the middle half does
 neither. Its interval comes from drawing the runs of each task again, with replacement, task by task: tasks are given,
 runs are chance.
 """
@@ -64,7 +64,7 @@ def stratified_bootstrap(
 ) -> Interval:
     """The interquartile mean of all runs of all tasks, and the interval between the outer (1 - level) / 2 of resamples.
 
-    With one run in every task there is no chance to draw: the interval is the value itself, which says nothing.
+    With one run in every task every resample is the same: the interval is the value itself and carries no information.
     """
     if not 0 < level < 1:
         raise ValueError(f"level={level} must lie in (0, 1), such as 0.95")

@@ -34,7 +34,7 @@ def test_two_processes_with_a_group_each_equal_one_with_two(algorithm: Any, tmp_
         np.testing.assert_array_equal(one[name].values, two[name].values)
 
 
-def test_a_run_may_go_on_with_another_number_of_learners(tmp_path: Path) -> None:
+def test_a_run_can_be_resumed_with_another_number_of_learners(tmp_path: Path) -> None:
     run(options(tmp_path / "whole", config=GROUPED))
     run(options(tmp_path / "parts", config=small(GROUPED, total_steps=80), learners=2))
     run(options(tmp_path / "parts", config=GROUPED))

@@ -170,7 +170,7 @@ def test_going_on_from_a_checkpoint_in_a_new_directory(tmp_path: Path) -> None:
 
 
 def test_zombies_stopped_and_continued_keep_weights_and_counters(tmp_path: Path) -> None:
-    """Knights, archers and zombies does not repeat itself: episodes that ran begin anew, everything else goes on."""
+    """Knights, archers and zombies is not deterministic: running episodes begin again, everything else continues."""
     zombies = small(
         env="pettingzoo.butterfly.knights_archers_zombies_v11:parallel_env", env_options=("team_reward=sum",),
         envs=2, samples_per_update=600, total_steps=600, epochs=1, hidden=8,
@@ -184,7 +184,7 @@ def test_zombies_stopped_and_continued_keep_weights_and_counters(tmp_path: Path)
     assert read_metrics(tmp_path)["Sync/PolicyVersion"].values.tolist() == [1, 2]
     weights = [name for name in before if ".policy." in name]
     moved = [float((final(tmp_path)[name] - before[name]).abs().max()) for name in weights]
-    assert 0 < max(moved) < 0.01  # they went on from where they were
+    assert 0 < max(moved) < 0.01  # they continued from where they were
 
 
 def test_other_worlds_keep_the_policy_and_start_new_episodes(tmp_path: Path) -> None:
@@ -193,7 +193,7 @@ def test_other_worlds_keep_the_policy_and_start_new_episodes(tmp_path: Path) -> 
     assert load_checkpoint(tmp_path / "second" / "checkpoints" / "hmasd_sync_final").state["rounds"] == 3
 
 
-def test_the_log_tells_of_every_update(tmp_path: Path) -> None:
+def test_the_log_has_every_update(tmp_path: Path) -> None:
     run(options(tmp_path, config=small(total_steps=160)))
     text = (tmp_path / "log.txt").read_text()
     assert "sync update begins: 80 samples collected, policy version 0" in text

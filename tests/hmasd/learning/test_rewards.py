@@ -109,7 +109,7 @@ def test_where_a_return_is_over_nothing_is_earned_or_taught() -> None:
     assert math.isfinite(both.update(batch).loss)
 
 
-def test_they_learn_skills_that_can_be_told_apart() -> None:
+def test_they_learn_skills_that_can_be_distinguished() -> None:
     both, batch = with_round(discriminator_epochs=60, lr=1e-2)
     skills = batch.observation["skills"]
     batch.extra["next_state"][..., 0] = 2.0 * skills[:, :, 0]

@@ -119,7 +119,7 @@ def test_cut_segments_bootstrap_from_what_really_followed() -> None:
         assert_equal_but_for_rounding(high.next_value[: len(ends), b], true)
         assert ends.tolist() == [4, 9, 14, 16, 19]
         assert high.done[:5, b, 0].tolist() == [False, False, False, True, False]
-    assert not high.terminated.any()  # the time limit is no termination
+    assert not high.terminated.any()  # the time limit is not a termination
 
 
 def test_low_level_truncation_bootstraps_from_the_true_last_state() -> None:
@@ -140,7 +140,7 @@ MORTAL = small(env="tests.envs.odd_envs:mortal", env_options=(), envs=2, samples
 """Agent 1 dies in step 2, agent 2 is born in step 3, all terminate in step 5; every step pays 2."""
 
 
-def test_the_return_of_the_dead_goes_on_with_the_episode_and_ends_with_it() -> None:
+def test_the_return_of_a_dead_agent_continues_to_the_end_of_the_episode() -> None:
     agent, collector = make(MORTAL)
     rollout = collector.collect(0, 24)
     low, high = rollout[DISCOVERER], rollout[COORDINATOR]
@@ -259,7 +259,7 @@ def test_another_version_is_refused_before_anything_is_collected() -> None:
         collector.collect(1, 80)
 
 
-def test_a_world_does_the_same_in_any_company() -> None:
+def test_a_world_does_the_same_whatever_worlds_are_beside_it() -> None:
     agent, together = make()
     whole = together.collect(0, 80)[DISCOVERER]
     seeds = [int(s) for s in make_seeds(0, 4)]
@@ -277,7 +277,7 @@ def make_seeds(seed: int, count: int) -> list[int]:
     return world_seeds(seed, count)
 
 
-def test_a_saved_collector_goes_on_bit_for_bit() -> None:
+def test_a_saved_collector_continues_bit_for_bit() -> None:
     for config in (SMALL, SKY):
         agent, collector = make(config)
         collector.collect(0, 40)

@@ -30,7 +30,7 @@ def agent_and_worlds(config: HMASDConfig, executor: NamedExecutor | None) -> tup
 
 
 def trained(config: HMASDConfig, *executors: NamedExecutor | None) -> dict[str, Array]:
-    """After one round on each of the executors (None: this process), each going on where the one before stopped."""
+    """After one round on each of the executors (None: this process), each continuing where the one before stopped."""
     agent, worlds = agent_and_worlds(config, executors[0])
     for version, executor in enumerate(executors):
         if version:

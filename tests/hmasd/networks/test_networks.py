@@ -199,7 +199,7 @@ def test_weights_depend_on_the_seed_alone() -> None:
     assert any(not torch.equal(a[name], t) for name, t in HMASDNetworks.seeded(SIZES, 5).state_dict().items())
 
 
-def test_an_untrained_critic_tells_no_place_from_another() -> None:
+def test_an_untrained_critic_values_all_places_alike() -> None:
     """Else advantages of the first rounds are its opinions, and every skill goes where it happens to see value."""
     networks = HMASDNetworks.seeded(SIZES, 4)
     state, observation = seen(64)

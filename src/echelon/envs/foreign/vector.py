@@ -174,7 +174,7 @@ class ForeignVectorEnv(VectorEnv):
         if self.renewed is not None:
             logger.warning(
                 "%s: %d of %d worlds did not come back to where they were saved when their seeds and actions were "
-                "replayed (the environment does not repeat itself%s); new episodes begin there",
+                "replayed (the environment is not deterministic%s); new episodes begin there",
                 self.factory, int(renewed.sum()), self.num_envs, f": {crashes[0].error}" if crashes else "",
             )  # fmt: skip
 

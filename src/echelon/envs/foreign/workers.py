@@ -259,7 +259,7 @@ class _Processes:
 def _work(pipe: Connection, factory: str, kwargs: dict[str, Any], rows: slice, num_envs: int) -> None:
     """Main loop of a worker. It ends when the pipe closes, so a worker cannot outlive its parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C and closes the pipe
-    os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")  # otherwise every worker prints a greeting
+    os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")  # otherwise every worker prints a line of pygame
     with suppress(EOFError, BrokenPipeError, ConnectionResetError):
         try:
             block = WorldBlock(factory, kwargs, rows.start, rows.stop - rows.start)

@@ -102,7 +102,7 @@ class UAVEnv(DenseEnv):
             centres = self.streams.uniform(rows, 2 * groups).reshape(-1, groups, 2) * c.area
             spread = self.streams.normal(rows, 2 * m).reshape(-1, m, 2) * (c.area / 10)
             return np.clip(centres[:, np.arange(m) % groups] + spread, 0.0, c.area)
-        # The centre lies so that the whole hotspot is inside the area: clipping would heap users on its edge.
+        # The centre lies so that the whole hotspot is inside the area: clipping would put many users on its edge.
         radius = c.area / 3
         centre = radius + self.streams.uniform(rows, 2).reshape(-1, 1, 2) * radius  # (W, 1, 2)
         draws = self.streams.uniform(rows, 2 * m).reshape(-1, m, 2)

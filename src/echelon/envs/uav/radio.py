@@ -42,7 +42,7 @@ def path_loss_3gpp(distance: Floats, elevation: Floats, shadow_los: Floats, shad
 
 
 def power_3gpp(power_dbm: float, distance_sq: Array, height: Array, shadow_los: Array, shadow_nlos: Array) -> Array:
-    """Received power in mW under `path_loss_3gpp`, from a UAV so high and so far away."""
+    """Received power in mW under `path_loss_3gpp`, from a UAV at this height and distance."""
     distance = np.sqrt(distance_sq)
     elevation = np.degrees(np.arcsin(height / distance))
     return np.asarray(10.0 ** ((power_dbm - path_loss_3gpp(distance, elevation, shadow_los, shadow_nlos)) / 10.0))
@@ -74,7 +74,7 @@ class Association:
 
 
 def associate(power: Floats, noise: float, min_sinr: float, capacity: int) -> Association:
-    """Greedy by descending SINR ≥ `min_sinr` (linear): one UAV a user, at most `capacity` users a UAV."""
+    """Greedy by descending SINR ≥ `min_sinr` (linear): one UAV per user, at most `capacity` users per UAV."""
     if min_sinr >= 1.0:
         return associate_strongest(power, noise, min_sinr, capacity)
     return associate_greedy(sinr(power, noise), min_sinr, capacity)

@@ -16,8 +16,8 @@ from echelon.onpolicy.recurrent import run_gru
 class Trunk(nn.Module):
     """Numbers -> MLP -> GRU -> MLP -> outputs; without `recurrent` the GRU is a plain layer.
 
-    The last layer starts small: an untrained critic that has opinions drives all skills to the places it happens to
-    like, long before the discriminators can distinguish skills.
+    The last layer starts small: an untrained critic with large outputs would drive all skills to a few places,
+    long before the discriminators can distinguish skills.
     """
 
     def __init__(self, inputs: int, width: int, outputs: int, recurrent: bool) -> None:
