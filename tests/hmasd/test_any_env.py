@@ -240,11 +240,30 @@ def test_random_play_draws_evenly_from_what_is_allowed() -> None:
     np.testing.assert_array_equal(found.returns, random_play(masked.to_json(), 200, 0).returns)
 
 
-def test_a_run_that_stays_below_random_play_says_so(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    run(options(tmp_path, eval_every=80))
-    level = read_metrics(tmp_path)["Eval/RandomReward"]
-    assert level.steps.tolist() == [0]
-    caplog.clear()
+def below_random_play(folder: Path, evaluations: int) -> TrainOptions:
+    """Agents that must differ, but have one policy and see the same: greedily they earn nothing, at random .5."""
+    alike = small(
+        env="tests.envs.learnable:differ", env_options=(), algorithm="mappo", agent_ids=False, recurrent=False,
+        total_steps=80 * evaluations,
+    )  # fmt: skip
+    return options(folder, config=alike, eval_every=80, eval_greedy=True)
+
+
+def test_a_training_whose_evaluations_stay_below_random_play_warns(tmp_path: Path) -> None:
+    run(below_random_play(tmp_path, evaluations=9))
+    assert "below random play" not in (tmp_path / "log.txt").read_text()
+    run(below_random_play(tmp_path / "longer", evaluations=10))
+    logged = read_metrics(tmp_path / "longer")
+    assert logged["Eval/RandomReward"].values[0] > max(logged["Eval/MeanReward"].values)
+    warnings = [line for line in (tmp_path / "longer" / "log.txt").read_text().splitlines() if "WARNING" in line]
+    (message,) = [line for line in warnings if "below random play" in line]
+    assert "at 800 steps the last 10 evaluations are all below random play" in message
+    assert message.endswith("what is learnt is not the reward; use a tuned preset")
+
+
+def test_one_evaluation_above_random_play_starts_the_count_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     with MetricsWriter(tmp_path) as metrics, caplog.at_level(logging.WARNING):
         evaluations = BackgroundEvaluation(options(tmp_path), metrics)
         evaluations.random_return = 3.0
@@ -254,3 +273,4 @@ def test_a_run_that_stays_below_random_play_says_so(tmp_path: Path, caplog: pyte
         evaluations._compare(2.0, 100)
     (message,) = caplog.messages
     assert "at 100 steps the last 10 evaluations are all below random play (3)" in message
+    assert message.endswith("; lower --lambda-team and --lambda-agent, or use a tuned preset")

@@ -82,10 +82,10 @@ class BackgroundEvaluation:
         """Warn after PATIENCE evaluations below random play: the options do not suit the environment."""
         self._below = self._below + 1 if self.random_return is not None and reward < self.random_return else 0
         if self._below and self._below % PATIENCE == 0:
+            weights = "lower --lambda-team and --lambda-agent, or " if self.options.config.skilled else ""
             logger.warning(
-                "at %d steps the last %d evaluations are all below random play (%.4g): the run learns something else "
-                "than the reward; lower --lambda-team and --lambda-agent, or use a tuned preset",
-                multiple, self._below, self.random_return,
+                "at %d steps the last %d evaluations are all below random play (%.4g): what is learnt is not the "
+                "reward; %suse a tuned preset", multiple, self._below, self.random_return, weights,
             )  # fmt: skip
 
     def _workers(self) -> NamedExecutor:

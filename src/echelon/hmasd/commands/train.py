@@ -24,6 +24,7 @@ from echelon.hmasd.learning.tags import round_tags
 from echelon.hmasd.networks.sizes import Sizes, spec_from_json
 from echelon.hmasd.options import TrainOptions
 from echelon.hmasd.player import find_checkpoint
+from echelon.hmasd.presets import for_environment
 from echelon.hmasd.worlds import make_worlds
 from echelon.onpolicy.groups import Groups
 from echelon.onpolicy.loop import Round, TrainingLoop
@@ -130,6 +131,8 @@ def agents_look_alike(probe: VectorEnv) -> bool:
 def run(options: TrainOptions) -> int:
     """The command."""
     torch.set_num_threads(1)
+    env = for_environment(options.config.env).config.env  # in full: simple_spread is mpe2.simple_spread_v3:parallel_env
+    options = replace(options, config=replace(options.config, env=env))
     if options.eval_only:
         return evaluate_only(options)
     require_wandb(options.wandb)
