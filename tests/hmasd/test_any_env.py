@@ -16,12 +16,14 @@ from PIL import Image
 from echelon.cli import main
 from echelon.envs.make import make_vector_env
 from echelon.envs.uav import render as uav_render
+from echelon.hmasd import evaluation
 from echelon.hmasd.agent import HMASDAgent
 from echelon.hmasd.background import BackgroundEvaluation
 from echelon.hmasd.commands import render
 from echelon.hmasd.commands.train import agents_look_alike, run
-from echelon.hmasd.evaluation import evaluate, random_play
+from echelon.hmasd.evaluation import random_play
 from echelon.hmasd.options import TrainOptions
+from echelon.hmasd.worlds import make_worlds
 from echelon.runtime.metrics import MetricsWriter, read_metrics
 from echelon.runtime.rundir import OptionsDiffer
 from tests.hmasd.small import SKY, make, small
@@ -61,22 +63,13 @@ def test_evaluations_keep_the_metrics_of_every_episode(tmp_path: Path) -> None:
     assert content["Eval/Info/won"] == np.mean([r > 3 for r in content["returns"]])
 
 
-def test_crashed_episodes_are_not_counted(caplog: pytest.LogCaptureFixture) -> None:
+def test_crashed_episodes_are_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     """In world 1 step 3 of the first episode raises, after a reward; its second episode counts instead."""
     agent, _ = make(
         small(env="tests.envs.odd_envs:counter", env_options=("trouble=raise", "length=4", "bad_seeds=[6]"))
     )
-    seeds = [5, 6, 7]
-    import echelon.hmasd.evaluation as module
-
-    def with_seeds(name: str, count: int, seed: int, **kwargs: Any) -> Any:
-        return make_vector_env(name, count, seeds, **kwargs)
-
-    patch = pytest.MonkeyPatch()
-    patch.setattr(module, "make_vector_env", with_seeds)
-    result = evaluate(agent, 3, 0)
-    patch.undo()
-    assert result.lengths.tolist() == [4, 4, 4]
+    monkeypatch.setattr(evaluation, "make_worlds", lambda config, count, _: make_worlds(config, count, [5, 6, 7]))
+    assert evaluation.evaluate(agent, 3, 0).lengths.tolist() == [4, 4, 4]
 
 
 def test_a_film_of_a_third_party_world_needs_no_retraining(tmp_path: Path) -> None:
@@ -238,6 +231,16 @@ def test_random_play_draws_evenly_from_what_is_allowed() -> None:
     box = random_play(small(env="tests.envs.learnable:echo", env_options=("done=box",)).to_json(), 200, 0)
     assert abs(box.reward_per_step) < 0.1
     np.testing.assert_array_equal(found.returns, random_play(masked.to_json(), 200, 0).returns)
+
+
+def test_an_environment_may_be_called_by_the_short_name_of_its_preset(tmp_path: Path) -> None:
+    pytest.importorskip("mpe2")
+    short = options(tmp_path, config=small(env="simple_spread", env_options=("max_cycles=5",), total_steps=80))
+    run(short)
+    assert json.loads((tmp_path / "config.json").read_text())["options"]["config"]["env"] == (
+        "mpe2.simple_spread_v3:parallel_env"
+    )
+    run(short)  # the same command resumes
 
 
 def below_random_play(folder: Path, evaluations: int) -> TrainOptions:
