@@ -16,7 +16,6 @@ from echelon.onpolicy.options import PPOOptions
     [
         ("gamma", 1.01),
         ("gae_lambda", -0.1),
-        ("value_beta", 1.0),
         ("epochs", 0),
         ("minibatches", 0),
         ("accumulate", 0),

@@ -32,6 +32,9 @@ class Count:
         return cls(acts.sum((0, 1)), acts.any(-1).sum())
 
 
+FIGURES = ("total", "policy", "value", "entropy", "approx_kl", "clip_fraction")
+
+
 @dataclass(frozen=True)
 class PPOLoss:
     """The loss and its parts; all but `total` are for looking at only."""
@@ -51,8 +54,8 @@ class PPOLoss:
     """Largest |ratio - 1|."""
 
     def figures(self) -> Tensor:
-        """All but the last in the order above as one vector without a gradient, (6 + U,); `unit_entropy` last."""
-        single = (self.total, self.policy, self.value, self.entropy, self.approx_kl, self.clip_fraction)
+        """FIGURES and then `unit_entropy` as one vector without a gradient, (6 + U,): they add up over groups."""
+        single = [getattr(self, name) for name in FIGURES]
         return torch.cat([torch.stack(single), self.unit_entropy]).detach()
 
 

@@ -27,6 +27,8 @@ def normalize_advantage(advantage: Array, acts: Array, std_floor: float = 1e-5) 
 class ValueNormalizer:
     """Running mean and deviation of returns; a critic predicts (return - mean) / std.
 
+    The deviation is at least `std_floor`, so that nearly constant returns are not amplified.
+
     Exponential averages of x and x^2 with decay beta, one step per update, divided by their total weight 1 - beta^n
     (debiased), so that the first batch counts in full and nothing pulls the mean to zero:
 

@@ -44,10 +44,6 @@ class PPOOptions:
     """The deviation that advantages are divided by is at least this; .1 keeps rounds without reward quiet."""
     normalize_value: bool = True
     """The critic predicts returns normalised by their running mean and deviation."""
-    value_beta: float = 0.99999
-    """Decay of the running mean and deviation of returns, one step per update."""
-    value_std_floor: float = 0.1
-    """The deviation that returns are divided by is at least this: nearly constant returns are not amplified."""
     unit_reduction: Literal["mean", "sum"] = "mean"
     """How the units of a decision (agents, parts, threads) add up: `sum` over units or `mean` over acting units."""
     ratio_tolerance: float | None = 1e-3
@@ -55,7 +51,7 @@ class PPOOptions:
 
     def __post_init__(self) -> None:
         """Raise for values that make an update meaningless."""
-        for name in ("gamma", "gae_lambda", "value_beta"):
+        for name in ("gamma", "gae_lambda"):
             if not 0.0 <= getattr(self, name) <= 1.0:
                 raise ValueError(f"{name}={getattr(self, name)} must be in [0, 1]")
         for name in ("epochs", "minibatches", "accumulate"):
@@ -69,13 +65,10 @@ class PPOOptions:
         for name in ("value_coef", "entropy_coef"):
             if getattr(self, name) < 0.0:
                 raise ValueError(f"{name}={getattr(self, name)} must not be negative")
-        for name in ("advantage_std_floor", "value_std_floor"):
-            if getattr(self, name) <= 0.0:
-                raise ValueError(
-                    f"{name}={getattr(self, name)} must be positive: it is what zero deviation is divided by"
-                )
-        if self.value_beta == 1.0:
-            raise ValueError("value_beta=1 would ignore every return; use a value below 1, such as 0.99999")
+        if self.advantage_std_floor <= 0.0:
+            raise ValueError(
+                f"advantage_std_floor={self.advantage_std_floor} must be positive: advantages are divided by it"
+            )
         if self.discount not in ("per_step", "per_decision"):
             raise ValueError(f"discount={self.discount!r} must be 'per_step' or 'per_decision'")
         if self.unit_reduction not in ("mean", "sum"):

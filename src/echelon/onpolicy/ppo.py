@@ -21,7 +21,7 @@ from echelon.onpolicy.advantage import batch_gae
 from echelon.onpolicy.batch import RolloutBatch, VersionError, group_columns, select_columns, without_inputs
 from echelon.onpolicy.chunks import Chunks, to_chunks
 from echelon.onpolicy.groups import Groups, sum_in_order
-from echelon.onpolicy.loss import Count, Evaluation, PPOLoss, ppo_loss
+from echelon.onpolicy.loss import FIGURES, Count, Evaluation, PPOLoss, ppo_loss
 from echelon.onpolicy.normalize import ValueNormalizer, normalize_advantage
 from echelon.onpolicy.optimizer import JointAdam, check_optimizers, clip_gradients
 from echelon.onpolicy.options import PPOOptions
@@ -92,7 +92,7 @@ class PPOLearner:
         check_optimizers(dict(policy.named_parameters()), optimizers)
         self.policy, self.optimizers, self.options, self.version = policy, list(optimizers), options, version
         self.groups = Groups() if groups is None else groups
-        self.normalizer = ValueNormalizer(options.value_beta, options.value_std_floor)
+        self.normalizer = ValueNormalizer()
         self.generator = torch.Generator().manual_seed(seed)
         self._trainable = {name: p for name, p in policy.named_parameters() if p.requires_grad}
         self.device = next(iter(self._trainable.values())).device
@@ -271,21 +271,22 @@ class PPOLearner:
 def _stats(
     batch: RolloutBatch, steps: Array, epochs: int, ratio_error: float, value: Array, returns: Array
 ) -> PPOStats:
-    mean = steps.mean(0)
-    last = steps[-(len(steps) // epochs) :].mean(0)
+    names = ("grad_norm", *FIGURES)
+    mean, last = steps.mean(0), steps[-(len(steps) // epochs) :].mean(0)
+    over_all, over_last = (dict(zip(names, means.tolist(), strict=False)) for means in (mean, last))
     spread = float(np.var(returns))
     return PPOStats(
         version=batch.version,
         decisions=batch.decisions,
         epochs=epochs,
-        grad_norm=float(mean[0]),
-        loss=float(mean[1]),
-        policy_loss=float(mean[2]),
-        value_loss=float(mean[3]),
-        entropy=float(mean[4]),
-        approx_kl=float(last[5]),
-        clip_fraction=float(last[6]),
-        unit_entropy=tuple(float(x) for x in mean[7:]),
+        grad_norm=over_all["grad_norm"],
+        loss=over_all["total"],
+        policy_loss=over_all["policy"],
+        value_loss=over_all["value"],
+        entropy=over_all["entropy"],
+        approx_kl=over_last["approx_kl"],
+        clip_fraction=over_last["clip_fraction"],
+        unit_entropy=tuple(mean[len(names) :].tolist()),
         explained_variance=1.0 - float(np.var(returns - value)) / spread if spread > 0.0 else math.nan,
         ratio_error=ratio_error,
         mean_value=float(value.mean()),
@@ -295,7 +296,8 @@ def _stats(
 
 
 def _mean_kl(rows: Sequence[Tensor]) -> float:
-    return float(torch.stack([row[5] for row in rows]).mean())
+    place = 1 + FIGURES.index("approx_kl")  # after the gradient's norm
+    return float(torch.stack([row[place] for row in rows]).mean())
 
 
 def _check_evaluation(now: Evaluation, piece: Chunks) -> None:

@@ -7,7 +7,7 @@ memory. Seeds, episode numbers and crash counts live in the arrays too, so that 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -107,22 +107,17 @@ class WorldBlock:
 
     def command(self, name: str, *arguments: Any) -> list[Crash]:
         """Do what an environment asks all of its blocks to do."""
-        if name == "reset":
-            return self.reset()
-        if name == "step":
-            return self.step()
-        if name == "replay":
-            return self.replay(*arguments)
-        if name == "renew":
-            return self.renew(*arguments)
-        raise ValueError(f"command {name!r} must be reset, step, replay or renew")
+        commands: dict[str, Callable[..., list[Crash]]] = {
+            "reset": self.reset,
+            "step": self.step,
+            "replay": self.replay,
+            "renew": self.renew,
+        }
+        return commands[name](*arguments)
 
     def reset(self) -> list[Crash]:
         """The next episode in every world."""
-        crashes: list[Crash] = []
-        for i in range(len(self.worlds)):
-            self._begin(i, crashes)
-        return crashes
+        return self.renew(np.ones(len(self.worlds), np.bool_))
 
     def step(self) -> list[Crash]:
         """One step of every world with the actions in the arrays; finished or crashed worlds start again."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -32,7 +32,7 @@ from echelon.onpolicy.ppo import part_of_state
 from echelon.runtime.board import should_start, tensorboard
 from echelon.runtime.checkpoint import latest, load_checkpoint, save_checkpoint
 from echelon.runtime.execution.executors import NamedExecutor, make_executor
-from echelon.runtime.metrics import MetricsWriter, read_metrics
+from echelon.runtime.metrics import MetricsWriter, read_metrics, without_console_lines
 from echelon.runtime.rundir import RunDir, open_run, read_config
 from echelon.runtime.wandb_run import WandbRun, require_wandb
 
@@ -294,15 +294,9 @@ def may_change(options: TrainOptions) -> tuple[str, ...]:
 @contextmanager
 def logs(folder: RunDir, options: TrainOptions) -> Iterator[None]:
     """log.txt and the console at the level asked for; metrics have files of their own."""
-    package, figures = logging.getLogger("echelon"), logging.getLogger("echelon.metrics")
     level = logging.getLevelNamesMapping()[options.log_level]
-    before, before_figures = package.level, figures.level
-    with folder.logging(level):
+    figures = nullcontext() if options.log_level == "DEBUG" else without_console_lines()
+    with folder.logging(level), figures:
         if not options.quiet:
-            package.setLevel(level)
-        figures.setLevel(logging.INFO if options.log_level == "DEBUG" else logging.WARNING)
-        try:
-            yield
-        finally:
-            package.setLevel(before)
-            figures.setLevel(before_figures)
+            logging.getLogger("echelon").setLevel(level)  # until the run's log is closed
+        yield
