@@ -146,5 +146,5 @@ def test_a_state_of_other_shapes_is_refused() -> None:
     small, large = nn.Linear(2, 2), nn.Linear(2, 3)
     optimizer = JointAdam(small.parameters(), 1e-2)
     _step(small, optimizer)
-    with pytest.raises(ValueError, match=r"fits no parameter.*0\.exp_avg"):
+    with pytest.raises(ValueError, match=r"does not match the parameters.*0\.exp_avg"):
         JointAdam(large.parameters(), 1e-2).load_state_dict(optimizer.state_dict())

@@ -145,7 +145,7 @@ def check_saved(name: str, state: Mapping[str, Array], live: Mapping[str, Array]
     if version != FORMAT_VERSION:
         raise ValueError(f"{name}: saved state has format_version {version}; this version reads {FORMAT_VERSION}")
     if set(state) - {"format_version"} != set(live):
-        raise ValueError(f"{name}: saved state holds {sorted(state)}, expected {sorted(live)}: another environment's")
+        raise ValueError(f"{name}: saved state of another environment: it holds {sorted(state)}, not {sorted(live)}")
     for key, array in live.items():
         saved = state[key]
         if saved.shape != array.shape or saved.dtype != array.dtype:

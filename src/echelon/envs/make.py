@@ -32,7 +32,7 @@ def make_vector_env(
     """
     if name in BUILT_IN:
         if workers:
-            raise EnvSetupError(f"{name} is arrays in this process and has no workers; leave workers={workers} out")
+            raise EnvSetupError(f"{name} runs as arrays in this process, without workers; leave workers={workers} out")
         return _built_in(name, num_envs, seed, kwargs)
     if is_built_in(name):
         raise EnvSetupError(_unknown(name))

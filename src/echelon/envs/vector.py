@@ -153,14 +153,10 @@ class EnvSpec:
                     raise ValueError(f"{self.name}: {agent}: {error}") from error
         return out
 
-    def joint_state(self, observation: Float32) -> Float32:
-        """The state that is all observations side by side, (..., S) from (..., n, obs_dim), without the padding."""
-        return np.concatenate([observation[..., i, :width] for i, width in enumerate(self.obs_dims)], axis=-1)
-
     def state_from(self, observation: Float32, state: Any = None) -> Float32:
         """The state's numbers: of what `state()` gave, or (..., S) from observations (..., n, obs_dim) that hold it."""
-        if self.state_joined:
-            return self.joint_state(observation)
+        if self.state_joined:  # side by side, without the padding
+            return np.concatenate([observation[..., i, :width] for i, width in enumerate(self.obs_dims)], axis=-1)
         if state is not None:
             form = self.state_form
             return np.asarray(state, np.float32).reshape(-1) if form is None else form.numbers(state)
@@ -322,5 +318,5 @@ def check_actions(spec: EnvSpec, num_envs: int, actions: Array, alive: Bools | N
         numbers[~alive] = 0
     if np.isnan(numbers).any():
         world, agent, _ = np.argwhere(np.isnan(numbers))[0]
-        raise ValueError(f"{spec.name}: action of {spec.agents[agent]} in world {world} is NaN; look at the policy")
+        raise ValueError(f"{spec.name}: action of {spec.agents[agent]} in world {world} is NaN; check the policy")
     return np.clip(numbers, spec.actions.low_array, spec.actions.high_array)

@@ -141,7 +141,7 @@ class HMASDConfig:
             if self.__dict__[name] < 1:
                 raise ValueError(f"{name}={self.__dict__[name]} must be at least 1")
         if self.hidden % self.heads:
-            raise ValueError(f"hidden={self.hidden} is not a multiple of heads={self.heads}")
+            raise ValueError(f"hidden={self.hidden} is not a multiple of heads={self.heads}; change one of them")
         for name in ("lambda_h", "lambda_l", "lambda_e", "lambda_team", "lambda_agent"):
             if self.__dict__[name] < 0:
                 raise ValueError(f"{name}={self.__dict__[name]} must not be negative")

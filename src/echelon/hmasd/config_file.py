@@ -39,7 +39,7 @@ def read_options(path: Path, start: TrainOptions | None = None) -> TrainOptions:
     try:
         return replace(start, config=replace(start.config, **config), **own)
     except TypeError as error:
-        raise ValueError(f"{path}: {error}; give each option a value of its own kind") from None
+        raise ValueError(f"{path}: {error}; give each option a value of its type") from None
 
 
 def model_options(model: Path) -> TrainOptions | None:

@@ -37,9 +37,6 @@ class Distribution(Protocol):
     def entropy(self) -> Tensor:
         """Entropy of the environment's action."""
 
-    def action(self, stored: Tensor) -> Tensor:
-        """What the environment takes."""
-
 
 class MaskedCategorical:
     """One of K choices, some of them forbidden.
@@ -191,10 +188,6 @@ class Gated:
         """The inner entropy, or 0."""
         return self.inner.entropy().masked_fill(~self.active, 0.0)
 
-    def action(self, stored: Tensor) -> Tensor:
-        """What the environment takes."""
-        return self.inner.action(stored)
-
     def _zero(self, stored: Tensor) -> Tensor:
         extra = stored.dim() - self.active.dim()
         return stored.masked_fill(~self.active.reshape(self.active.shape + (1,) * extra), 0)
@@ -245,10 +238,6 @@ class Product:
     def entropy(self, stored: Mapping[str, Tensor] | None = None) -> Tensor:
         """Sum of the parts' entropies, (...); exact for independent parts, by the chain rule an estimate for heads."""
         return _total(list(self.entropy_parts(stored).values()))
-
-    def action(self, stored: Mapping[str, Tensor]) -> Parts:
-        """What the environment takes, part by part."""
-        return {name: self._given(name, stored).action(stored[name]) for name in self.parts}
 
     def _given(self, name: str, stored: Mapping[str, Tensor]) -> Distribution:
         part = self.parts[name]

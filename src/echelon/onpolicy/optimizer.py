@@ -74,7 +74,7 @@ class JointAdam:
         """One step along the gathered gradient."""
         gradient = self.gradient
         if [p.data_ptr() for p in self.parameters] != self._places:
-            raise ValueError("parameters were moved (by .to(), .double(), ...) after their optimiser was made")
+            raise ValueError("parameters were moved (by .to(), .double(), ...) after their optimiser; move them before")
         if not self._saved:
             self._saved = {name: torch.zeros_like(self.joint) for name in MOMENTS} | {
                 "step": self.joint.new_zeros((), dtype=torch.float32)
@@ -116,7 +116,7 @@ class JointAdam:
         found = {name: t.shape for name, t in state.items() if name != "lr" and not name.endswith(".step")}
         if wanted != found:
             wrong = sorted(name for name in wanted.keys() | found.keys() if wanted.get(name) != found.get(name))
-            raise ValueError(f"saved optimiser state fits no parameter of this policy: {', '.join(wrong)}")
+            raise ValueError(f"saved optimiser state does not match the parameters of this policy: {', '.join(wrong)}")
         moments = {name: self._spread([state[f"{i}.{name}"] for i in range(len(self.parameters))]) for name in MOMENTS}
         self._saved = {name: t.to(self.joint.device) for name, t in moments.items()}
         self._saved["step"] = state["0.step"].clone().to(self.joint.device)

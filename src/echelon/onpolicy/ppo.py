@@ -170,8 +170,8 @@ class PPOLearner:
         steps: Array = torch.stack(rows).cpu().numpy()
         if not np.isfinite(steps).all():
             raise FloatingPointError(
-                f"an update of version {self.version} gave a loss or gradient that is not finite; go back to the last "
-                "checkpoint and look at rewards, observations and learning rate"
+                f"an update of version {self.version} gave a loss or gradient that is not finite; resume from the "
+                "last checkpoint, and check rewards, observations and learning rate"
             )
         return steps, epochs, ratio_error
 

@@ -67,7 +67,7 @@ def stratified_bootstrap(
     With one run in every task every resample is the same: the interval is the value itself and carries no information.
     """
     if not 0 < level < 1:
-        raise ValueError(f"level={level} must lie in (0, 1), such as 0.95")
+        raise ValueError(f"level={level} must be in (0, 1), such as 0.95")
     if resamples < 1:
         raise ValueError(f"resamples={resamples} must be at least 1")
     whole = float(interquartile_mean(np.concatenate([np.asarray(scores, np.float64) for scores in tasks])))

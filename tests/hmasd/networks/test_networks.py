@@ -8,8 +8,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from echelon.hmasd.networks.coordinator import SkillCoordinator
 from echelon.hmasd.networks.discoverer import SkillDiscoverer
-from echelon.hmasd.networks.networks import HMASDNetworks, SkillCoordinator
+from echelon.hmasd.networks.networks import HMASDNetworks
 from echelon.hmasd.networks.sizes import Sizes
 from echelon.hmasd.networks.transformer import TransformerPolicy
 from echelon.onpolicy.chunks import Chunks

@@ -150,7 +150,7 @@ class ForeignVectorEnv(VectorEnv):
         history = state["history"]
         check_saved(self.factory, {k: v for k, v in state.items() if k != "history"}, self._saved())
         if history.shape[1:] != self.spec.action_shape(self.num_envs) or len(history) < state["length"].max():
-            raise ValueError(f"{self.factory}: saved history {history.shape} does not fit its lengths; file damaged?")
+            raise ValueError(f"{self.factory}: saved history {history.shape} does not fit its lengths: damaged file")
         for name in ("world_seed", "episode", "crashes"):
             self.arrays[name][:] = state[name]
         self._length[:], self._return[:] = state["length"], state["episode_return"]
@@ -173,7 +173,7 @@ class ForeignVectorEnv(VectorEnv):
         self.renewed = renewed if renewed.any() else None
         if self.renewed is not None:
             logger.warning(
-                "%s: %d of %d worlds did not come back to where they were saved when their seeds and actions were "
+                "%s: %d of %d worlds did not reach their saved state when their seeds and actions were "
                 "replayed (the environment is not deterministic%s); new episodes begin there",
                 self.factory, int(renewed.sum()), self.num_envs, f": {crashes[0].error}" if crashes else "",
             )  # fmt: skip

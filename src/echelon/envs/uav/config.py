@@ -60,7 +60,7 @@ class UAVConfig:
             if not (size := self.__dict__[name]) > 0:
                 raise ValueError(f"{name}={size} must be above 0")
         if not 0 < self.min_height < self.max_height:
-            raise ValueError(f"heights {self.min_height} .. {self.max_height} must rise and start above 0")
+            raise ValueError(f"min_height={self.min_height} must be above 0 and below max_height={self.max_height}")
         if self.user_distribution not in ("uniform", "cluster", "hotspot"):
             raise ValueError(f"user_distribution={self.user_distribution!r}; use uniform, cluster or hotspot")
         if self.channel not in ("free_space", "urban", "suburban", "3gpp-36777"):

@@ -120,7 +120,7 @@ def one_value(name: str, text: str) -> Any:
     try:
         return msgspec.convert(value, kinds[name], strict=True)
     except msgspec.ValidationError as error:
-        raise ValueError(f"{name}={text}: {error}; give a value of the option's own kind") from None
+        raise ValueError(f"{name}={text}: {error}; give a value of the option's type") from None
 
 
 def _run(bench: BenchOptions, env: str, algorithm: Any, shared: Settings, settings: Settings, seed: int) -> PlannedRun:

@@ -60,7 +60,7 @@ def exclusive(folder: Path) -> Iterator[None]:
             yield
     except LockedError as error:
         raise ValueError(
-            f"another bench (pid {error.pid}) is running in {folder}; wait for it, or use another"
+            f"another bench (pid {error.pid}) is running in {folder}; wait for it, or use another --output-dir"
         ) from None
 
 

@@ -224,8 +224,8 @@ def begin(training: Run, folder: RunDir, options: TrainOptions, groups: Groups) 
     elif config.skilled and slots % config.k:
         suits = [k for k in range(2, slots + 1) if slots % k == 0]
         logger.warning(
-            "a round has %d steps of each world, which is not a multiple of k=%d: the last segment of a round is short "
-            "(k of %s would suit)", slots, config.k, ", ".join(map(str, suits)),
+            "a round has %d steps of each world, which is not a multiple of k=%d: the last segment of a round is "
+            "short; use k of %s", slots, config.k, ", ".join(map(str, suits)),
         )  # fmt: skip
     own = latest(folder.checkpoints)
     path = own if own is not None else options.model_path and find_checkpoint(options.model_path)

@@ -46,7 +46,7 @@ class OwnLoop:
         team_reward: TeamReward = "mean",
     ) -> None:
         if len(observations) != config.envs:
-            raise ValueError(f"observations of {len(observations)} worlds, but envs={config.envs}; give one of each")
+            raise ValueError(f"observations of {len(observations)} worlds, but envs={config.envs}; give those of each")
         self.worlds = PushedWorlds(spec, config.envs, team_reward)
         for i, seen in enumerate(observations):
             state = None if states is None else states[i]
@@ -70,7 +70,8 @@ class OwnLoop:
     def actions(self, version: int, samples: int) -> list[dict[str, Any]]:
         """For every world the actions of its living agents, by name; starts a round of `samples` if none runs."""
         if self._asked:
-            raise ValueError(f"worlds {self.worlds.waits_for()} have not stored the last actions' results yet")
+            waiting = self.worlds.waits_for()
+            raise ValueError(f"worlds {waiting} have not stored the last step; call store_transition() for each")
         if self.full:
             raise ValueError("the round is complete; call sync_update() before choosing more actions")
         if self._steps_left is None:

@@ -21,8 +21,6 @@ from echelon.hmasd.networks.discriminators import IndividualDiscriminator, TeamD
 from echelon.hmasd.networks.sizes import Sizes
 from echelon.hmasd.networks.transformer import TransformerPolicy
 
-__all__ = ["HMASDNetworks", "IndividualDiscriminator", "SkillCoordinator", "SkillDiscoverer", "TeamDiscriminator"]
-
 
 class HMASDNetworks(nn.Module):
     """All networks of one run; without skills only the low level: MAPPO's or IPPO's actor and critic, or MAT."""
