@@ -154,7 +154,7 @@ def test_a_layer_that_misbehaves_is_replaced_by_the_rules_for_the_day(
     assert_sound(world, fallbacks=True)
     assert contracts_of(world) == contracts_of(rules_world)
     assert signed_by_ours(world)
-    assert [a.fallbacks for a in ours(world)] == [5] * len(ours(world)), "once a day, not once a call"
+    assert [a.fallbacks for a in ours(world)] == [5] * len(ours(world)), "once per day, not once per call"
     said = [record for record in caplog.records if "a layer failed" in record.message]
     assert len(said) == len(ours(world)), "logged once by each agent"
 

@@ -19,7 +19,6 @@ from echelon.hrl_xf.data_pipeline import load_tournament_data
 from echelon.hrl_xf.dataset.datasets import L4Dataset, MicroDataset
 from echelon.hrl_xf.dataset.tournament import Goals, TournamentData, open_tournament
 from echelon.hrl_xf.layers.l3_situation import P_SIZE, Q_SIZE, Situation, context_of
-from echelon.hrl_xf.layers.play_arrays import Array
 from echelon.hrl_xf.layers.protocols import L3Actions
 from echelon.hrl_xf.layers.rules import HeuristicCoordinator, HeuristicManager
 from echelon.hrl_xf.learning.sources import alphas_of, situation_of
@@ -28,6 +27,7 @@ from echelon.hrl_xf.networks.l3_inputs import legal_of
 from echelon.hrl_xf.play.day import AnsweredCall
 from echelon.hrl_xf.state.schema import encode_log
 from echelon.hrl_xf.weights import BUNDLED, layer_in
+from echelon.runtime.arrays import Float32
 from tests.hrl_xf.layers.examples import wild
 from tests.hrl_xf.play.agent_cases import Watched, log_of, ours, play, variant
 from tests.hrl_xf.state.examples import same_bits
@@ -42,7 +42,7 @@ Key = tuple[str, int, int]
 class WatchedL3(TemporalDecisionTransformer):
     """Remembers the histories' states it was given."""
 
-    seen: Array
+    seen: Float32
 
     def act(self, state: Any, situation: Situation, **options: Any) -> L3Actions:
         self.seen = state.copy()
@@ -62,7 +62,7 @@ class Call:
     """One call as the layers saw it."""
 
     decided: AnsweredCall
-    states: Array  # (K, w)
+    states: Float32  # (K, w)
     thread_feat: Any  # (K, 24)
     global_feat: Any  # (30,)
     days: Any  # (K,)

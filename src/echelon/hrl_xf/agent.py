@@ -72,7 +72,7 @@ class LitaAgentHRL(CountsFallbacks, StdSyncAgent):  # type: ignore[misc]
         )
         self.mode = mode
         self.on_decided: Callable[[DayPlay, AnsweredCall], None] | None = None
-        """called after each call that was answered, for those who want to look into it"""
+        """an observer, called after each call that was answered"""
         self._seed = seed
         self._generator = seeding.rng(seed, "draws")  # raises if it is not a seed
         self._l1 = L1SafetyLayer()

@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from echelon.hrl_xf.state.day_batch import DayBatch, Ledger, Offers, age_of, day_batch
 from echelon.hrl_xf.state.day_state import Commitments, DayState, Issues, Offer, OffersSnapshot, Role, SeenOffer
 from echelon.hrl_xf.state.goals import BUCKETS, Buckets, reconstruct_l2_goals
 from echelon.hrl_xf.state.schema import DailyStatusEntry, DecisionEntry, Entry, NegotiationSuccessEntry
+from echelon.runtime.arrays import Float32
 
 
 def commitments(
@@ -252,7 +252,7 @@ def ledger_of(days: DayBatch, deals: Sequence[Sequence[tuple[Role, Offer]]]) -> 
     return ledger.take(first + np.array([len(d) for d in deals], np.int64))
 
 
-def goals_of(records: Sequence[DayRecord], horizon: int = 40, buckets: Buckets = BUCKETS) -> NDArray[np.float32]:
+def goals_of(records: Sequence[DayRecord], horizon: int = 40, buckets: Buckets = BUCKETS) -> Float32:
     """The labels of a log's days.  # (N, 16)"""
     days = day_batch([record.day for record in records], horizon)
     ledger = ledger_of(days, [record.deals for record in records])

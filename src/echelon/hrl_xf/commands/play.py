@@ -112,7 +112,7 @@ def _watched(options: PlayOptions) -> AgentSpec:
     return replace(named, params={**named.params, **chosen, **mode, "seed": options.seed})
 
 
-# -- how it is told --
+# -- output --
 
 
 def _say(*parts: RenderableType) -> None:

@@ -27,7 +27,6 @@ from operator import attrgetter
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from echelon.hrl_xf.dataset.table_schema import OF_DAY, OF_LOG, Tables
 from echelon.hrl_xf.dataset.thread_tables import DecisionTable, put_decisions, put_sets, put_threads
@@ -36,7 +35,7 @@ from echelon.hrl_xf.state.day_batch import DayBatch, Ledger, Offers, age_of, day
 from echelon.hrl_xf.state.day_state import REJECT
 from echelon.hrl_xf.state.goals import BUCKETS, reconstruct_l2_goals
 from echelon.hrl_xf.state.l1_safety import L1Output, L1SafetyLayer, LegalOffers
-from echelon.runtime.arrays import Ints
+from echelon.runtime.arrays import Float32, Ints
 
 _COSTS = ("shortfall_penalty", "storage_cost", "disposal_cost")
 _OUTCOMES = ("profit", *_COSTS)
@@ -97,7 +96,7 @@ def _put_days(tables: Tables, logs: Sequence[LogColumns], states: list[Any], day
     tables["commitment.quantity"], tables["commitment.money"] = quantity[row, side, ahead], money[row, side, ahead]
 
 
-def _goals(days: DayBatch, ledgers: Ledger, first_ledger: Ints, decided: DecisionTable) -> NDArray[np.float32]:
+def _goals(days: DayBatch, ledgers: Ledger, first_ledger: Ints, decided: DecisionTable) -> Float32:
     """The v2 labels of all days of a log."""
     at_dusk = ledgers.take(np.append(first_ledger[1:], len(ledgers.step)) - 1)
     own_will = decided.asked != FRAMEWORK

@@ -26,11 +26,10 @@ from echelon.hrl_xf.dataset.split import Split, WorldSplit
 from echelon.hrl_xf.dataset.thread_tables import unpack_answer
 from echelon.hrl_xf.dataset.tournament import Decisions, TournamentData
 from echelon.hrl_xf.layers.l4_features import ThreadStates, global_features, teacher_alphas, thread_features
-from echelon.hrl_xf.layers.play_arrays import Array
 from echelon.hrl_xf.state.day_state import REJECT
 from echelon.hrl_xf.state.features import role_one_hot
 from echelon.hrl_xf.state.goals import goal_mask
-from echelon.runtime.arrays import Bools, Ints
+from echelon.runtime.arrays import Bools, Float32, Ints
 
 T = TypeVar("T")
 
@@ -182,7 +181,7 @@ class L4Dataset(Rows[L4DistillSample]):
             alpha=_padded(alpha.astype(np.float32), mask),
         )
 
-    def _states(self, m: Decisions) -> tuple[ThreadStates, Array]:
+    def _states(self, m: Decisions) -> tuple[ThreadStates, Float32]:
         """The threads as L4 sees them, and x_static of their days."""
         tables = self.data.tables
         days, day = np.unique(m.day, return_inverse=True)

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Literal, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
 from echelon.hrl_xf.dataset.tournament import Goals, TournamentData
 from echelon.hrl_xf.layers.l2_play import LearntManager
 from echelon.hrl_xf.state.goals import GOAL_SIZE
+from echelon.runtime.arrays import Float32
 
 GoalBackfill = Literal["none", "v2", "l2"]
 BATCH = 4096
@@ -44,7 +44,7 @@ def with_goals(
 ) -> TournamentData:
     """The same logs, their days with goals; L2 predicts them on `device`."""
     check_goal_options(backfill, l2_model_path, get_args(GoalBackfill))
-    values: NDArray[np.float32] | None = None
+    values: Float32 | None = None
     if backfill == "v2":
         values = data.tables.store.column("day.goal")
     elif backfill == "l2":
@@ -58,7 +58,7 @@ def load_model(path: Path, device: str = "cpu") -> LearntManager:
     return load_l2(path, device)
 
 
-def predicted_goals(data: TournamentData, model: LearntManager, batch_size: int = BATCH) -> NDArray[np.float32]:
+def predicted_goals(data: TournamentData, model: LearntManager, batch_size: int = BATCH) -> Float32:
     """The model's goals for all chosen days, in large batches.  # (days of the store, 16)"""
     if model.horizon != data.horizon:
         raise ValueError(

@@ -80,7 +80,7 @@ def join(parts: Sequence[Mapping[str, NDArray[Any]]]) -> Tables:
 
 
 def _widened(column: NDArray[Any], width: tuple[int, ...]) -> NDArray[Any]:
-    """Zeros behind each row up to `width`: limits are stored as far as the game's horizon reaches."""
+    """Zeros after each row up to `width`: limits are stored as far as the game's horizon reaches."""
     if column.shape[1:] == width:
         return column
     wide = np.zeros((len(column), *width), column.dtype)

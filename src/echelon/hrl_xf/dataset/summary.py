@@ -24,7 +24,7 @@ from echelon.hrl_xf.dataset.tournament import Decisions, TournamentData
 from echelon.hrl_xf.recording.log_columns import ASKED, OPS
 from echelon.hrl_xf.state.day_state import ACCEPT, REJECT
 from echelon.hrl_xf.state.goals import goal_mask
-from echelon.runtime.arrays import Bools, Ints
+from echelon.runtime.arrays import Bools, Float32, Ints
 
 PIECE = 16384
 _RULES = {
@@ -57,7 +57,7 @@ class DecisionColumns:
     masked: Bools  # (N,) L1 allows no day
     l1_rules: Ints  # (N,)
     history: Ints  # (N,)
-    relative_time: NDArray[np.float32]  # (N,)
+    relative_time: Float32  # (N,)
     others: Ints  # (N, 3)
     offer: Ints  # (N, 3) the offer sent, or the one on the table where there is one: quantity, days ahead, unit price
     ratio: NDArray[np.float64]  # (N,) its price within the issue's range
@@ -129,7 +129,7 @@ def quantiles(values: NDArray[Any]) -> dict[str, float]:
     return {name: round(float(value), 3) for name, value in points.items()}
 
 
-def goal_table(macro: MacroDataset) -> tuple[NDArray[np.float32], Bools]:
+def goal_table(macro: MacroDataset) -> tuple[Float32, Bools]:
     """v2 labels and which of their numbers mean something.  # (N, 16) each"""
     data = macro.data
     masks = [goal_mask(data.tables.days(macro.rows[i : i + PIECE], offers=False)) for i in range(0, len(macro), PIECE)]

@@ -15,7 +15,6 @@ from typing import Any
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 from rich.console import Console
 
 from echelon.hrl_xf.dataset.cache import LogCache, LogRecord, fingerprint
@@ -29,7 +28,7 @@ from echelon.hrl_xf.state.features import DayFeatures, StateBuilder
 from echelon.hrl_xf.state.goals import GOAL_SIZE
 from echelon.hrl_xf.state.l1_safety import BUY_AT, SELL_AT
 from echelon.hrl_xf.state.threads import tokens_of
-from echelon.runtime.arrays import Bools, Floats, Ints
+from echelon.runtime.arrays import Bools, Float32, Floats, Ints
 
 log = logging.getLogger(__name__)
 PathLike = str | Path
@@ -39,7 +38,7 @@ PathLike = str | Path
 class Threads:
     """Negotiations as padded sequences of offers."""
 
-    tokens: NDArray[np.float32]  # (B, L, 4) quantity, price as ratio of the issue's range, days ahead, 1 if mine
+    tokens: Float32  # (B, L, 4) quantity, price as ratio of the issue's range, days ahead, 1 if mine
     mask: Bools  # (B, L) True where there is a token
     offers: Ints  # (B, L, 3) the same offers in whole numbers: quantity, days ahead, unit price
 
@@ -53,7 +52,7 @@ class Decisions:
     seller: Bools  # (N,)
     history: Ints  # (N,) how many of the thread's tokens came before
     round: Ints  # (N,)
-    relative_time: NDArray[np.float32]  # (N,)
+    relative_time: Float32  # (N,)
     issues: Ints  # (N, 6) bounds of quantity, days ahead, price
     spot: Floats  # (N, 2) prices in and out
     signed: Floats  # (N, 4, 2) pieces signed since dawn by bucket [bought, sold]
@@ -186,7 +185,7 @@ class Goals:
     """What conditions L3 and L4: a goal for each day, and where they come from."""
 
     source: str = "none"
-    values: NDArray[np.float32] | None = None  # (days of the store, 16); None: all zeros
+    values: Float32 | None = None  # (days of the store, 16); None: all zeros
 
 
 @dataclass(frozen=True)
@@ -254,7 +253,7 @@ class TournamentData:
         found: Ints = self._by_row[self.tables.store.take("day.log", days)]
         return found
 
-    def goal_of_day(self, days: Ints) -> NDArray[np.float32]:
+    def goal_of_day(self, days: Ints) -> Float32:
         """The goals that condition L3 and L4.  # (N, 16)"""
         values = self.goals.values
         return np.zeros((len(days), GOAL_SIZE), np.float32) if values is None else values[days]

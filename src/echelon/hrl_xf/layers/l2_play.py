@@ -7,11 +7,11 @@ from typing import ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 
-from echelon.hrl_xf.layers.play_arrays import Array, Weights, relu
+from echelon.hrl_xf.layers.play_arrays import Weights, relu
 from echelon.hrl_xf.state.day_batch import DayBatch
 from echelon.hrl_xf.state.features import P_MAX, DayFeatures, StateBuilder
 from echelon.hrl_xf.state.goals import GOAL_SIZE, goal_mask
-from echelon.runtime.arrays import Bools
+from echelon.runtime.arrays import Bools, Float32
 
 STATIC, CHANNELS, ROLES = 12, 10, 2
 PIECES = 5.0
@@ -30,16 +30,16 @@ class LearntManager(Protocol):
 
     horizon: int
 
-    def goals_of_features(self, days: DayBatch, x: DayFeatures) -> Array:
+    def goals_of_features(self, days: DayBatch, x: DayFeatures) -> Float32:
         """Goals of days whose features are known already.  # (N, 16)"""
 
-    def goals_of_days(self, days: DayBatch) -> Array:
+    def goals_of_days(self, days: DayBatch) -> Float32:
         """Goals of days as they come at dawn: features, spot prices and mask are made here.  # (N, 16)"""
         return self.goals_of_features(days, StateBuilder(self.horizon).build(days))
 
 
-def predicted(predict: Callable[..., Array], horizon: int, days: DayBatch, x: DayFeatures) -> Array:
-    """What an L2's `predict_goals` says of days, at their spot prices and within their mask.  # (N, 16)"""
+def predicted(predict: Callable[..., Float32], horizon: int, days: DayBatch, x: DayFeatures) -> Float32:
+    """The goals that an L2's `predict_goals` gives for days, at their spot prices and within their mask.  # (N, 16)"""
     if horizon != days.H:
         raise ValueError(f"days of horizon {days.H} in an L2 of horizon={horizon}; use one horizon")
     spot = np.stack([days.spot_price_in, days.spot_price_out], axis=-1).astype(np.float32)
@@ -78,35 +78,35 @@ class PlayManager(LearntManager):
         )
         weights.linear("value", hidden, 1)  # in the file, and nothing that play needs
 
-    def goals_of_features(self, days: DayBatch, x: DayFeatures) -> Array:
+    def goals_of_features(self, days: DayBatch, x: DayFeatures) -> Float32:
         """Goals of days whose features are known already.  # (N, 16)"""
         return predicted(self.predict_goals, self.horizon, days, x)
 
     def predict_goals(
         self,
-        x_static: Array,  # (N, 12)
-        X_temporal: Array,  # (N, H+1, 10)
-        x_role: Array,  # (N, 2)
+        x_static: Float32,  # (N, 12)
+        X_temporal: Float32,  # (N, H+1, 10)
+        x_role: Float32,  # (N, 2)
         *,
-        spot: Array | None = None,  # (N, 2)
+        spot: Float32 | None = None,  # (N, 2)
         goal_mask: Bools | None = None,  # (N, 16)
-    ) -> Array:
+    ) -> Float32:
         """Goals in pieces and currency, 0 where nothing can be wanted.  # (N, 16)"""
         arrays = (x_static, X_temporal, x_role, spot_of(x_static) if spot is None else spot)
         days = zip(*(np.asarray(a, np.float32) for a in arrays), strict=True)
         goals = [self.goal(*day) for day in days]
         return masked(np.array(goals, np.float32).reshape(-1, GOAL_SIZE), x_role, goal_mask)
 
-    def goal(self, static: Array, temporal: Array, role: Array, spot: Array) -> Array:
+    def goal(self, static: Float32, temporal: Float32, role: Float32, spot: Float32) -> Float32:
         """The goal of one day, not masked.  # (12,), (H+1, 10), (2,), (2,) -> (16,)"""
         return goal_of(self.mean(self._read(static, temporal, role)), spot)
 
-    def inner(self, static: Array, temporal: Array, role: Array) -> tuple[Array, Array]:
+    def inner(self, static: Float32, temporal: Float32, role: Float32) -> tuple[Float32, Float32]:
         """The goal before `goal_of`, and the log-deviations for exploring around it.  # (16,) each"""
         x = self._read(static, temporal, role)
         return self.mean(x), self.log_std(x)
 
-    def _read(self, static: Array, temporal: Array, role: Array) -> Array:
+    def _read(self, static: Float32, temporal: Float32, role: Float32) -> Float32:
         """What the heads look at.  # (hidden,)"""
         days = relu(self.conv1(self._windows(temporal)))
         days = relu(self.conv2(self._windows(days)))  # (days, C)
@@ -117,14 +117,14 @@ class PlayManager(LearntManager):
         return relu(self.trunk2(relu(self.trunk(np.concatenate(parts)))))
 
     @staticmethod
-    def _in_days(static: Array, near: Array) -> tuple[Array, Array]:
+    def _in_days(static: Float32, near: Float32) -> tuple[Float32, Float32]:
         """`in_days` of one day.  # (12,), (days, 10)"""
         static, near, a_day = static.copy(), near.copy(), max(near[0, 2], np.float32(1e-4))
         for x, pieces in ((static, STATIC_PIECES), (near, NEAR_PIECES)):
             x[..., pieces] = np.minimum(np.maximum(x[..., pieces] / a_day, -5.0), 5.0)
         return static, near
 
-    def _windows(self, x: Array) -> Array:
+    def _windows(self, x: Float32) -> Float32:
         """Three neighbouring days side by side.  # (L, C) -> (ceil(L / stride), 3C)"""
         count, padded = (len(x) - 1) // self.stride + 1, np.zeros((len(x) + 2, x.shape[1]), np.float32)
         padded[1:-1] = x
@@ -132,19 +132,19 @@ class PlayManager(LearntManager):
         return np.concatenate([padded[j : j + last : self.stride] for j in range(3)], axis=1)
 
 
-def goal_of(raw: Array, spot: Array) -> Array:
-    """What the mean head says of one day, in pieces and currency.  # (16,), (2,) -> (16,)"""
+def goal_of(raw: Float32, spot: Float32) -> Float32:
+    """The output of the mean head for one day, in pieces and currency.  # (16,), (2,) -> (16,)"""
     quantity, price = np.moveaxis(raw.reshape(4, 2, 2), -1, 0)  # bucket, side
     ratio = np.exp(np.float32(RATIO_STEP) * np.minimum(np.maximum(price, -RATIO_UNITS), RATIO_UNITS))
     return np.stack([np.float32(PIECES) * np.logaddexp(quantity, np.float32(0.0)), ratio * spot], axis=-1).ravel()
 
 
-def spot_of(x_static: Array) -> Array:
+def spot_of(x_static: Float32) -> Float32:
     """Spot prices in and out.  # (N, 12) -> (N, 2)"""
     return x_static[:, 6:8] * np.float32(P_MAX)
 
 
-def masked(goal: Array, x_role: Array, goal_mask: Bools | None) -> Array:
+def masked(goal: Float32, x_role: Float32, goal_mask: Bools | None) -> Float32:
     """Goals, 0 where nothing can be wanted.  # (N, 16)"""
     sides = np.tile(np.repeat(np.asarray(x_role) > 0.5, 2, axis=1), 4)  # numbers of a side that the agent negotiates
     return np.where(sides if goal_mask is None else goal_mask & sides, goal, np.float32(0))

@@ -8,13 +8,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from echelon.hrl_xf.layers.l3_situation import Situation
 from echelon.hrl_xf.layers.protocols import L3Actions
 from echelon.hrl_xf.layers.rules import HeuristicExecutor
 from echelon.hrl_xf.state.day_state import REJECT
 from echelon.hrl_xf.state.l1_safety import L1Output, L1SafetyLayer
+from echelon.runtime.arrays import Float32
 
 
 def guarded(actions: L3Actions, situation: Situation, min_confidence: float) -> L3Actions:
@@ -35,7 +35,7 @@ def modulated(
     situation: Situation,
     layer: L1SafetyLayer,
     out: L1Output,
-    alpha: NDArray[np.float32],
+    alpha: Float32,
     c: float,
 ) -> L3Actions:
     """Offers whose residuals of quantity and price to L1's baseline are multiplied by 1 + c·(K·α − 1), then clipped.

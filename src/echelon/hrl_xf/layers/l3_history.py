@@ -8,8 +8,8 @@ import math
 
 import numpy as np
 
-from echelon.hrl_xf.layers.play_arrays import Array, Weights, log_softmax, relu
-from echelon.runtime.arrays import Ints
+from echelon.hrl_xf.layers.play_arrays import Weights, log_softmax, relu
+from echelon.runtime.arrays import Float32, Ints
 
 INPUTS = 7
 """numbers that a token becomes"""
@@ -24,12 +24,12 @@ class _PlayBlock:
         self.qkv, self.out = weights.linear("qkv", width, 3 * width), weights.linear("out", width, width)
         self.up, self.down = weights.linear("up", width, 2 * width), weights.linear("down", 2 * width, width)
 
-    def split(self, x: Array) -> Array:
+    def split(self, x: Float32) -> Float32:
         """Queries, keys and values.  # (n, L, w) -> (3, n, L, h, w/h)"""
         n, L, width = x.shape
         return self.qkv(self.norm1(x)).reshape(n, L, 3, self.heads, width // self.heads).transpose(2, 0, 1, 3, 4)
 
-    def join(self, x: Array, attended: Array) -> Array:
+    def join(self, x: Float32, attended: Float32) -> Float32:
         """Back to (n, L, w), and through the MLP."""
         x = x + self.out(attended.reshape(x.shape))
         return x + self.down(relu(self.up(self.norm2(x))))
@@ -74,11 +74,11 @@ class HistoryCache:
         self._length[:] = 0
         self._state[:] = self._nothing_said
 
-    def states(self, rows: Ints) -> Array:
+    def states(self, rows: Ints) -> Float32:
         """What these threads' histories come to.  # (n,) -> (n, w)"""
         return self._state[rows]
 
-    def tell(self, rows: Ints, tokens: Array, count: Ints) -> None:
+    def tell(self, rows: Ints, tokens: Float32, count: Ints) -> None:
         """Give each thread its next offers, `count` of them; the rest repeat the last one.
 
         (n,), (n, L, 4), (n,)
@@ -97,7 +97,7 @@ class HistoryCache:
         self._extend(rows, self._embed(_token_arrays(tokens)) + self._place[np.minimum(at, self._room - 1)], at)
         self._length[rows] = length
 
-    def _extend(self, rows: Ints, x: Array, at: Ints) -> None:  # (n,), (n, L, w), (n, L)
+    def _extend(self, rows: Ints, x: Float32, at: Ints) -> None:  # (n,), (n, L, w), (n, L)
         used = min(int(at.max()) + 1, self._room) if len(rows) else 1
         slot = np.where(at < self._room, at, 1 + (at - 1) % (self._room - 1))  # slot 0 is "nothing said yet"
         hidden = (np.arange(used) > at[:, :, None])[:, None]  # (n, 1, L, used)
@@ -112,7 +112,7 @@ class HistoryCache:
         self._state[rows] = self._norm(x[:, -1])
 
 
-def _token_arrays(tokens: Array) -> Array:
+def _token_arrays(tokens: Float32) -> Float32:
     """`l3_trunk._token_inputs`.  # (n, L, 4) -> (n, L, 7)"""
     x = np.empty((*tokens.shape[:2], INPUTS), np.float32)
     quantity, ratio, mine = tokens[..., 0], tokens[..., 1], tokens[..., 3]

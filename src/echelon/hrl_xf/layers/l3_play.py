@@ -1,7 +1,7 @@
 """L3 at play, in numpy: the distributions of `l3_executor.Heads` for the few threads of a call.
 
 Only threads whose answer is REJECT are asked for day, quantity and price. Draws take one random number for each thread
-and head, whoever is asked, as `Product.sample` does.
+and head, also where none is asked, as `Product.sample` does.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from echelon.hrl_xf.layers.l3_situation import (
     needed,
     share_of,
 )
-from echelon.hrl_xf.layers.play_arrays import Array, Weights, log_softmax, relu
+from echelon.hrl_xf.layers.play_arrays import Weights, log_softmax, relu
 from echelon.hrl_xf.layers.protocols import L3Actions
 from echelon.hrl_xf.state.day_state import REJECT
-from echelon.runtime.arrays import Bools, Ints
+from echelon.runtime.arrays import Bools, Float32, Ints
 
 View = Literal["all", "context", "last_token"]
 """What the network looks at; the second and third are controls."""
@@ -52,7 +52,7 @@ class LearntExecutor(Protocol):
 
     def act(
         self,
-        state: Array,  # (N, width)
+        state: Float32,  # (N, width)
         situation: Situation,
         *,
         generator: np.random.Generator | None = None,
@@ -103,7 +103,7 @@ class PlayExecutor:
 
     def act(
         self,
-        state: Array,
+        state: Float32,
         situation: Situation,
         *,
         generator: np.random.Generator | None = None,
@@ -135,7 +135,7 @@ class PlayExecutor:
             pick.skip(3)
         return L3Actions(op, offer, {"op": op, "day": day, "dq": dq, "dp": dp}, log_prob, op_log_probs)
 
-    def _fused(self, state: Array, s: Situation) -> Array:
+    def _fused(self, state: Float32, s: Situation) -> Float32:
         context = context_of(s)
         if self.view == "last_token":
             seen, context = context[:, SEEN], np.zeros_like(context)
@@ -146,14 +146,14 @@ class PlayExecutor:
     def _prior(self, i: int) -> float:
         return PRIOR_SCALE * self.prior[i] if self.mode == "residual" else 0.0
 
-    def _day(self, r: _Rows) -> tuple[Array, Bools]:
+    def _day(self, r: _Rows) -> tuple[Float32, Bools]:
         logits, match = self.day(r.h), self.day_match(r.h)
         for i, offer in enumerate((r.seen, r.own)):
             logits += match[:, i : i + 1] * ((self.days == offer[:, 1:2]) & (offer[:, :1] > 0))
         logits += self._prior(0) * (self.days == r.base[:, 1:2])
         return logits, r.legal.day
 
-    def _quantity(self, r: _Rows, day: Ints) -> tuple[Array, Bools]:
+    def _quantity(self, r: _Rows, day: Ints) -> tuple[Float32, Bools]:
         q = r.legal.first_q[:, None] + self.quantities
         most = r.legal.most[r.n, day][:, None]
         out = self.q_head(relu(self.q_hidden(r.h) + self.q_day[day]))
@@ -168,16 +168,16 @@ class PlayExecutor:
         logits += self._prior(1) * (q == r.base[:, :1])
         return logits, (q >= r.legal.least[:, None]) & (q <= most)
 
-    def _against_share(self, r: _Rows, q: Ints, most: NDArray[np.integer], out: Array) -> Array:
+    def _against_share(self, r: _Rows, q: Ints, most: NDArray[np.integer], out: Float32) -> Float32:
         part = np.maximum(most.astype(np.float32) * r.alpha[:, None], np.float32(0.5))
         at = np.float32(2.0) * np.log2(np.maximum(q, 1).astype(np.float32) / part) + np.float32((SHARES - 1) / 2)
         at = np.minimum(np.maximum(at, 0), np.float32(SHARES - 1))
         below = np.minimum(np.floor(at), np.float32(SHARES - 2))
         rest, place, n = at - below, out.shape[1] - SHARES + below.astype(np.int64), r.n[:, None]
-        found: Array = (1 - rest) * out[n, place] + rest * out[n, place + 1]
+        found: Float32 = (1 - rest) * out[n, place] + rest * out[n, place + 1]
         return found
 
-    def _price(self, r: _Rows, day: Ints, dq: Ints) -> tuple[Array, Bools]:
+    def _price(self, r: _Rows, day: Ints, dq: Ints) -> tuple[Float32, Bools]:
         size, ratios = P_SIZE, RATIOS
         quantity, legal = r.legal.first_q + dq, r.legal
         p = legal.first_p[:, None] + self.prices
@@ -200,7 +200,7 @@ class PlayExecutor:
 class _Rows:
     """The decisions that are asked for an offer."""
 
-    def __init__(self, s: Situation, legal: LegalArrays, h: Array, asked: Ints) -> None:
+    def __init__(self, s: Situation, legal: LegalArrays, h: Float32, asked: Ints) -> None:
         self.n = np.arange(len(asked))
         self.h, self.legal = h[asked], legal.take(asked)
         self.seen, self.own, self.base = s.seen[asked], s.own[asked], s.legal_baseline[asked]
@@ -216,7 +216,7 @@ class _Pick:
             raise ValueError("to draw, L3 needs a generator; give one, or choose greedily")
         self.n, self.generator, self.greedy = n, generator, greedy
 
-    def __call__(self, logits: Array, allowed: Bools, rows: Ints | None) -> tuple[Ints, Array, Array]:
+    def __call__(self, logits: Float32, allowed: Bools, rows: Ints | None) -> tuple[Ints, Float32, Float32]:
         """The choices, their log-probabilities, and those of all choices. `rows` says whose the logits are."""
         log_probs = log_softmax(np.where(allowed, logits, np.float32(-np.inf)))
         if self.greedy:
@@ -232,6 +232,6 @@ class _Pick:
         for _ in range(0 if self.greedy else heads):
             self._uniform()
 
-    def _uniform(self) -> Array:
+    def _uniform(self) -> Float32:
         assert self.generator is not None
         return self.generator.random(self.n, np.float32)

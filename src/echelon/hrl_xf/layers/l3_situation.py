@@ -18,10 +18,9 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from echelon.hrl_xf.layers.play_arrays import Array
 from echelon.hrl_xf.state.l1_safety import L1Output, L1SafetyLayer, LegalOffers
 from echelon.hrl_xf.state.threads import DELTA_P, DELTA_Q
-from echelon.runtime.arrays import Bools, Floats, Ints
+from echelon.runtime.arrays import Bools, Float32, Floats, Ints
 
 Q_SIZE, P_SIZE = 2 * DELTA_Q + 1, 2 * DELTA_P + 1
 PRIOR = 1.0
@@ -50,12 +49,12 @@ _PLENTY = 1e15
 class Situation:
     """N decisions before they are made; prices in currency, days counted from today."""
 
-    goal: Array  # (N, 16) L2's
-    open_goal: Array  # (N, 4, 2) pieces of it still open, by bucket [buy, sell]
-    baseline: Array  # (N, 3) quantity, days ahead, unit price
+    goal: Float32  # (N, 16) L2's
+    open_goal: Float32  # (N, 4, 2) pieces of it still open, by bucket [buy, sell]
+    baseline: Float32  # (N, 3) quantity, days ahead, unit price
     legal_baseline: Ints  # (N, 3) the same as a legal offer; quantity 0 where there is none
     seller: Bools  # (N,)
-    relative_time: Array  # (N,)
+    relative_time: Float32  # (N,)
     issues: Ints  # (N, 6) bounds of quantity, days ahead, unit price
     B_free: Floats  # (N,)
     safe: Floats  # (N, H+1) safe quantity left on this side
@@ -66,8 +65,8 @@ class Situation:
     own: Ints  # (N, 3) the agent's last offer; zeros if it has made none
     last_mine: Bools  # (N,) whether the last offer of all was the agent's
     l1_op: Ints  # (N,) L1's own answer
-    alpha: Array  # (N,) L4's share
-    spot: Array  # (N, 2) spot prices in and out
+    alpha: Float32  # (N,) L4's share
+    spot: Float32  # (N, 2) spot prices in and out
 
     def __post_init__(self) -> None:
         if len(set(map(len, vars(self).values()))) != 1:
@@ -93,16 +92,16 @@ class Situation:
         layer: L1SafetyLayer,
         out: L1Output,
         *,
-        goal: Array,
-        open_goal: Array,
-        relative_time: Array,
+        goal: Float32,
+        open_goal: Float32,
+        relative_time: Float32,
         others: Ints,
         on_table: Bools,
         seen: Ints,
         own: Ints,
         last_mine: Bools,
-        alpha: Array,
-        spot: Array,
+        alpha: Float32,
+        spot: Float32,
         base: LegalOffers | None = None,
     ) -> Situation:
         """Decisions in play: L1's view of the threads, and what the agent knows besides.
@@ -119,7 +118,7 @@ class Situation:
         )  # fmt: skip
 
 
-def open_pieces(s: Situation) -> Array:
+def open_pieces(s: Situation) -> Float32:
     """Pieces of the goal still open on the decision's side, by bucket.  # (N, 4)"""
     return s.open_goal[np.arange(len(s)), :, s.seller.astype(np.int64)]
 
@@ -150,7 +149,7 @@ def _between(x: Floats, low: float, high: float) -> Floats:
     return np.minimum(np.maximum(x, low), high)
 
 
-def context_of(s: Situation) -> Array:
+def context_of(s: Situation) -> Float32:
     """The context vector of each decision; the first four numbers tell the last token.  # (N, CONTEXT)
 
     A call has few threads, so a step costs the same whatever its width: numbers of one kind are made together.

@@ -10,11 +10,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from echelon.hrl_xf.state.features import P_MAX
 from echelon.hrl_xf.state.goals import BUCKETS, GOAL_SIZE, Buckets
-from echelon.runtime.arrays import Bools, Floats, Ints
+from echelon.runtime.arrays import Bools, Float32, Floats, Ints
 
 THREAD_FEATURES = 24
 GLOBAL_FEATURES = 30
@@ -36,7 +35,7 @@ class ThreadStates:
     round: Floats  # (K,)
     relative_time: Floats  # (K,)
     goal: Floats  # (K, 16)
-    X_temporal: NDArray[np.float32]  # (K, H+1, 10)
+    X_temporal: Float32  # (K, H+1, 10)
     I_max: Floats  # (K,)
 
     @cached_property
@@ -78,7 +77,7 @@ def teacher_alphas(days: Ints, priority: Floats, first: Ints) -> Floats:
     return alpha
 
 
-def thread_features(threads: ThreadStates, buckets: Buckets = BUCKETS) -> NDArray[np.float32]:
+def thread_features(threads: ThreadStates, buckets: Buckets = BUCKETS) -> Float32:
     """`thread_feat` of each thread; column 0 is its priority.  # (K, 24)"""
     k, d, I_max = np.arange(len(threads.seller)), threads.d_star, threads.I_max
     quantity, _, price = threads.standing.T
@@ -102,9 +101,7 @@ def thread_features(threads: ThreadStates, buckets: Buckets = BUCKETS) -> NDArra
     return found
 
 
-def global_features(
-    goal: Floats, x_static: NDArray[np.float32], n_buy: Ints, n_sell: Ints, I_max: Floats
-) -> NDArray[np.float32]:
+def global_features(goal: Floats, x_static: Float32, n_buy: Ints, n_sell: Ints, I_max: Floats) -> Float32:
     """`global_feat` of each set: goal (Q by I_max, P by 50), x_static, numbers of threads by 10.  # (S, 30)"""
     scaled = (
         np.asarray(goal, np.float64).reshape(-1, 4, 2, 2)

@@ -7,8 +7,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from echelon.hrl_xf.layers.play_arrays import Array, Weights, log_softmax, relu
-from echelon.runtime.arrays import Bools, Ints
+from echelon.hrl_xf.layers.play_arrays import Weights, log_softmax, relu
+from echelon.runtime.arrays import Bools, Float32, Ints
 
 
 class _PlayAttention:
@@ -22,7 +22,7 @@ class _PlayAttention:
         self.mlp_norm, self.up = weights.norm("mlp.0", width), weights.linear("mlp.1", width, 2 * width)
         self.down = weights.linear("mlp.3", 2 * width, width)
 
-    def __call__(self, x: Array, distance: Ints) -> Array:  # (K, w), (K, K)
+    def __call__(self, x: Float32, distance: Ints) -> Float32:  # (K, w), (K, K)
         K, width = x.shape
         head = width // self.heads
         q, k, v = self.qkv(self.norm(x)).reshape(K, 3, self.heads, head).transpose(1, 2, 0, 3)  # (h, K, w/h) each
@@ -64,7 +64,7 @@ class PlayCoordinator:
             weights.linear("read.2", width, 1),
         )
 
-    def alpha(self, thread_feat: Array, global_feat: Array, days: Ints, role: Array, mask: Bools) -> Array:
+    def alpha(self, thread_feat: Float32, global_feat: Float32, days: Ints, role: Float32, mask: Bools) -> Float32:
         """α of each thread of S sets, 0 in padding.  # (S, K, 24), (S, 30), (S, K), (S, K, 2), (S, K) -> (S, K)"""
         found = np.zeros(mask.shape, np.float32)
         for i, inside in enumerate(mask):
@@ -74,11 +74,11 @@ class PlayCoordinator:
                 )
         return found
 
-    def alpha_of(self, thread_feat: Array, global_feat: Array, days: Ints, role: Array) -> Array:
+    def alpha_of(self, thread_feat: Float32, global_feat: Float32, days: Ints, role: Float32) -> Float32:
         """α of the threads of one call.  # (K, 24), (30,), (K,), (K, 2) -> (K,)"""
         return np.exp(log_softmax(self.logits(thread_feat, global_feat, days, role)))
 
-    def logits(self, thread_feat: Array, global_feat: Array, days: Ints, role: Array) -> Array:
+    def logits(self, thread_feat: Float32, global_feat: Float32, days: Ints, role: Float32) -> Float32:
         """What α is the softmax of.  # (K,)"""
         feat, d = thread_feat.astype(np.float32), np.minimum(np.maximum(days, 0), self.horizon)
         x = self.thread(feat) + self.day[d] + self.role(role.astype(np.float32))

@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float32]
+from echelon.runtime.arrays import Float32
 
 
 class WeightsError(ValueError):
@@ -22,7 +21,7 @@ class WeightsError(ValueError):
 class Weights:
     """A layer's arrays by name; each is asked for with the shape that it must have."""
 
-    def __init__(self, arrays: Mapping[str, Array], prefix: str = "", unused: set[str] | None = None) -> None:
+    def __init__(self, arrays: Mapping[str, Float32], prefix: str = "", unused: set[str] | None = None) -> None:
         self._arrays, self._prefix = arrays, prefix
         self.unused = set(arrays) if unused is None else unused
         """names that were not read yet"""
@@ -31,7 +30,7 @@ class Weights:
         """The weights of a part of the layer."""
         return Weights(self._arrays, f"{self._prefix}{name}.", self.unused)
 
-    def take(self, name: str, *shape: int) -> Array:
+    def take(self, name: str, *shape: int) -> Float32:
         """One array, as it is: what is learnt in place in its memory shows at once."""
         name = self._prefix + name
         if name not in self._arrays:
@@ -57,11 +56,11 @@ class Weights:
 class Linear:
     """`nn.Linear`."""
 
-    def __init__(self, weight: Array, bias: Array) -> None:  # (o, i), (o,)
+    def __init__(self, weight: Float32, bias: Float32) -> None:  # (o, i), (o,)
         self.weight, self.bias = weight.T, bias
 
-    def __call__(self, x: Array) -> Array:  # (..., i) -> (..., o)
-        found: Array = x @ self.weight
+    def __call__(self, x: Float32) -> Float32:  # (..., i) -> (..., o)
+        found: Float32 = x @ self.weight
         found += self.bias
         return found
 
@@ -71,10 +70,10 @@ class LayerNorm:
 
     eps = 1e-5
 
-    def __init__(self, weight: Array, bias: Array) -> None:  # (w,) each
+    def __init__(self, weight: Float32, bias: Float32) -> None:  # (w,) each
         self.weight, self.bias = weight, bias
 
-    def __call__(self, x: Array) -> Array:  # (..., w)
+    def __call__(self, x: Float32) -> Float32:  # (..., w)
         width = x.shape[-1]
         x = x - np.add.reduce(x, -1, keepdims=True) / width
         x /= np.sqrt(np.add.reduce(x * x, -1, keepdims=True) / width + self.eps)
@@ -83,12 +82,12 @@ class LayerNorm:
         return x
 
 
-def relu(x: Array) -> Array:
+def relu(x: Float32) -> Float32:
     """`functional.relu`, in place."""
     return np.maximum(x, 0, out=x)
 
 
-def log_softmax(logits: Array) -> Array:
+def log_softmax(logits: Float32) -> Float32:
     """Over the last axis; −inf stays −inf."""
     logits = logits - np.maximum.reduce(logits, -1, keepdims=True)
     logits -= np.log(np.add.reduce(np.exp(logits), -1, keepdims=True))

@@ -6,12 +6,10 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from echelon.hrl_xf.layers.l3_situation import Situation
-from echelon.hrl_xf.layers.play_arrays import Array
 from echelon.hrl_xf.state.day_batch import DayBatch
-from echelon.runtime.arrays import Bools, Ints
+from echelon.runtime.arrays import Bools, Float32, Ints
 
 
 class Executor(Protocol):
@@ -19,7 +17,7 @@ class Executor(Protocol):
 
     def act(
         self,
-        state: Array,
+        state: Float32,
         situation: Situation,
         *,
         generator: np.random.Generator | None = None,
@@ -31,14 +29,14 @@ class Executor(Protocol):
 class Coordinator(Protocol):
     """What divides the attention among the threads of a call."""
 
-    def alpha(self, thread_feat: Array, global_feat: Array, days: Ints, role: Array, mask: Bools) -> Array:
+    def alpha(self, thread_feat: Float32, global_feat: Float32, days: Ints, role: Float32, mask: Bools) -> Float32:
         """α of each thread of S sets.  # (S, K)"""
 
 
 class GoalMaker(Protocol):
     """What gives a day its goal: the network or the heuristic."""
 
-    def goals_of_days(self, days: DayBatch) -> NDArray[np.float32]:
+    def goals_of_days(self, days: DayBatch) -> Float32:
         """Goals in pieces and currency.  # (N, 16)"""
 
 
@@ -50,8 +48,8 @@ class L3Actions:
     offer: Ints  # (N, 3) quantity, days ahead, unit price; zeros unless REJECT
     parts: dict[str, Ints]
     """as stored for learning: op, day, dq, dp"""
-    log_prob: Array  # (N,)
-    op_log_probs: Array | None = None  # (N, 3) of ACCEPT, REJECT, END; None where nothing was weighed
+    log_prob: Float32  # (N,)
+    op_log_probs: Float32 | None = None  # (N, 3) of ACCEPT, REJECT, END; None where nothing was weighed
 
     def __post_init__(self) -> None:
         for name in ("op", "offer", "log_prob", "op_log_probs"):

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from echelon.hrl_xf.layers.l3_situation import P_SIZE, Q_SIZE, Mode, Situation, legal_arrays, needed, share_of
 from echelon.hrl_xf.layers.l4_features import CONFLICT_RANGE
-from echelon.hrl_xf.layers.play_arrays import Array
 from echelon.hrl_xf.layers.protocols import L3Actions
 from echelon.hrl_xf.state.day_batch import DayBatch
 from echelon.hrl_xf.state.day_state import ACCEPT, END, REJECT
 from echelon.hrl_xf.state.goals import BUCKETS, GOAL_SIZE, Buckets, goal_mask
 from echelon.hrl_xf.state.l1_safety import BUY_AT, SELL_AT, L1SafetyLayer
 from echelon.hrl_xf.state.threads import DELTA_P, DELTA_Q
-from echelon.runtime.arrays import Bools, Ints
+from echelon.runtime.arrays import Bools, Float32, Ints
 
 
 class HeuristicManager:
@@ -35,7 +33,7 @@ class HeuristicManager:
         self.horizon, self.buckets = horizon, buckets
         self._l1 = L1SafetyLayer(horizon)
 
-    def goals_of_days(self, days: DayBatch) -> NDArray[np.float32]:
+    def goals_of_days(self, days: DayBatch) -> Float32:
         """Goals of days as they come at dawn.  # (N, 16)"""
         L, stock, arriving = days.n_lines, days.inventory_input, days.Q_in[:, 0]
         sales = np.minimum(days.Q_out[:, 0], L)
@@ -58,7 +56,7 @@ class BaselineExecutor:
 
     def act(
         self,
-        state: Array | None,
+        state: Float32 | None,
         situation: Situation,
         *,
         generator: np.random.Generator | None = None,
@@ -89,7 +87,7 @@ class HeuristicExecutor:
 
     def act(
         self,
-        state: Array | None,
+        state: Float32 | None,
         situation: Situation,
         *,
         generator: np.random.Generator | None = None,
@@ -122,12 +120,12 @@ class HeuristicExecutor:
 class HeuristicCoordinator:
     """The teacher, on padded sets: urgency · priority / (1 + conflict), where priority is the first thread feature."""
 
-    def alpha(self, thread_feat: Array, global_feat: Array, days: Ints, role: Array, mask: Bools) -> Array:
+    def alpha(self, thread_feat: Float32, global_feat: Float32, days: Ints, role: Float32, mask: Bools) -> Float32:
         """α of each thread, 0 in padding.  # (S, K)"""
         d = np.asarray(days, np.float64)
         near = np.exp(-np.abs(d[:, :, None] - d[:, None, :]) / CONFLICT_RANGE) * mask[:, None, :]
         conflict = near.sum(axis=2) - 1.0  # less the thread itself
         priority = np.where(mask, np.asarray(thread_feat, np.float64)[..., 0], 0.0)
         raw = np.where(mask, priority / (d + 1.0) / (1.0 + np.where(mask, conflict, 0.0)), 0.0)
-        alpha: Array = (raw / np.maximum(raw.sum(axis=1, keepdims=True), 1e-12)).astype(np.float32)
+        alpha: Float32 = (raw / np.maximum(raw.sum(axis=1, keepdims=True), 1e-12)).astype(np.float32)
         return alpha

@@ -12,8 +12,9 @@ from typing import Any, ClassVar, Protocol, TypeVar
 
 import numpy as np
 
-from echelon.hrl_xf.layers.play_arrays import Array, Weights, WeightsError
+from echelon.hrl_xf.layers.play_arrays import Weights, WeightsError
 from echelon.hrl_xf.state.day_batch import FEATURE_VERSION
+from echelon.runtime.arrays import Float32
 
 FORMAT_VERSION = 1
 SUFFIX = ".safetensors"
@@ -57,7 +58,7 @@ def player_of_bytes(kind: type[P], file: bytes) -> P:
     return _player(kind, *_checked(file, where), where)
 
 
-def _player(kind: type[P], header: dict[str, str], arrays: dict[str, Array], where: str) -> P:
+def _player(kind: type[P], header: dict[str, str], arrays: dict[str, Float32], where: str) -> P:
     name = kind.network
     if header["class"] != name:
         raise LayerFileError(f"{where} holds a {header['class']}, not a {name}")
@@ -73,7 +74,7 @@ def _player(kind: type[P], header: dict[str, str], arrays: dict[str, Array], whe
     return layer
 
 
-def read_layer(path: str | Path) -> tuple[dict[str, str], dict[str, Array]]:
+def read_layer(path: str | Path) -> tuple[dict[str, str], dict[str, Float32]]:
     """Header and weights of a layer's file."""
     where = layer_path(path)
     if not where.exists():
@@ -81,7 +82,7 @@ def read_layer(path: str | Path) -> tuple[dict[str, str], dict[str, Array]]:
     return _checked(where.read_bytes(), str(where))
 
 
-def _checked(file: bytes, where: str) -> tuple[dict[str, str], dict[str, Array]]:
+def _checked(file: bytes, where: str) -> tuple[dict[str, str], dict[str, Float32]]:
     """Header and weights of a layer's file, if this Echelon can play with it."""
     try:
         header, arrays = _safetensors(file)
@@ -104,14 +105,14 @@ def _checked(file: bytes, where: str) -> tuple[dict[str, str], dict[str, Array]]
     return header, arrays
 
 
-def _safetensors(file: bytes) -> tuple[dict[str, str], dict[str, Array]]:
+def _safetensors(file: bytes) -> tuple[dict[str, str], dict[str, Float32]]:
     """Metadata and arrays: eight bytes of the header's length, the header as JSON, then all arrays without gaps."""
     size = int.from_bytes(file[:8], "little")
     if len(file) < 8 + size:
         raise ValueError(f"its header has {size} bytes, the file {len(file)}")
     header = json.loads(file[8 : 8 + size])
     metadata, data, end = header.pop("__metadata__", {}), memoryview(file)[8 + size :], 0
-    arrays: dict[str, Array] = {}
+    arrays: dict[str, Float32] = {}
     for name, entry in sorted(header.items(), key=lambda item: item[1]["data_offsets"]):
         (first, last), shape, kind = entry["data_offsets"], entry["shape"], _TYPES.get(entry["dtype"])
         if kind is None:
@@ -121,5 +122,5 @@ def _safetensors(file: bytes) -> tuple[dict[str, str], dict[str, Array]]:
         arrays[name] = np.frombuffer(data[first:last], kind).reshape(shape).astype(np.float32)
         end = last
     if end != len(data):
-        raise ValueError(f"its header tells of {end} bytes of arrays, there are {len(data)}")
+        raise ValueError(f"its header lists {end} bytes of arrays, the file has {len(data)}")
     return metadata, arrays

@@ -28,7 +28,6 @@ from echelon.hrl_xf.dataset.thread_tables import (
     SAFE_QUANTITY,
 )
 from echelon.hrl_xf.dataset.tournament import TournamentData
-from echelon.hrl_xf.layers.play_arrays import Array
 from echelon.hrl_xf.layers.protocols import Coordinator
 from echelon.hrl_xf.learning.figures import Figures
 from echelon.hrl_xf.learning.sources import situation_of
@@ -39,7 +38,7 @@ from echelon.hrl_xf.state.day_batch import DayBatch, Ledger, day_batch, in_days_
 from echelon.hrl_xf.state.day_state import ACCEPT, ANSWERS, END, REJECT
 from echelon.hrl_xf.state.l1_safety import L1SafetyLayer
 from echelon.hrl_xf.state.reservation import NOTHING, Reservations, Wish, settle_call
-from echelon.runtime.arrays import Bools, Ints
+from echelon.runtime.arrays import Bools, Float32, Ints
 
 SIDES = ("buy", "sell")
 PLACES = ("first", "middle", "last")
@@ -143,7 +142,7 @@ def _span(rows: tuple[int, int]) -> tuple[int, int]:
     return rows[0], rows[0] + rows[1]
 
 
-def _alphas(data: TournamentData, sets: Ints, l4: Coordinator) -> tuple[Array, list[Ints]]:
+def _alphas(data: TournamentData, sets: Ints, l4: Coordinator) -> tuple[Float32, list[Ints]]:
     """L4's α of each decision of a log, from the log's first decision on, and the decisions of each call."""
     if not len(sets):
         return np.zeros(0, np.float32), []
@@ -166,7 +165,7 @@ class _Books:
     ledger: Ledger
     first: Ints
 
-    def settle(self, wishes: Sequence[Wish], seller: Bools, alpha: Array, day: int, deals: int) -> list[Wish]:
+    def settle(self, wishes: Sequence[Wish], seller: Bools, alpha: Float32, day: int, deals: int) -> list[Wish]:
         one, ledger = self.days.take(np.array([day])), self.ledger.take(np.array([self.first[day] + deals]))
 
         def book(sells: bool) -> Reservations:

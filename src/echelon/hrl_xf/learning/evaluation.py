@@ -50,7 +50,7 @@ BATCH = 4096
 
 
 def _note(path: Path) -> dict[str, Any]:
-    """What a layer's file says of its training."""
+    """The note about its training in a layer's file."""
     note: dict[str, Any] = json.loads(read_layer(path)[0]["note"])
     return note
 

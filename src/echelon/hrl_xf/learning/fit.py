@@ -1,6 +1,6 @@
 """A fit that can be stopped at any moment and resumes bit for bit: the loop of every phase of training.
 
-    for report in fit(task, settings, folder, resume=True): ...      # one report an epoch
+    for report in fit(task, settings, folder, resume=True): ...      # one report per epoch
 
 The order of batches and the learning rate are functions of seed, epoch and step; what else there is (weights,
 optimiser, place in the epoch, sums so far, history, the best so far) is in the checkpoint. Checkpoints are written at

@@ -107,7 +107,7 @@ def _phase(
 
 
 def _begun(layer: Layer, cfg: TrainConfig) -> dict[str, Any]:
-    """Given first weights are part of what a checkpoint and a layer's file say of themselves."""
+    """A digest of given first weights, for the checkpoints and the layer's file."""
     return {} if cfg.init_from is None else {"from": _digest(layer)}
 
 

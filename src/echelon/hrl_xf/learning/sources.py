@@ -20,10 +20,9 @@ from echelon.hrl_xf.dataset.datasets import L4Dataset, MacroDataset, MicroDatase
 from echelon.hrl_xf.dataset.samples import MicroBatch
 from echelon.hrl_xf.dataset.tournament import TournamentData
 from echelon.hrl_xf.layers.l3_situation import P_SIZE, Q_SIZE, Mode, Situation
-from echelon.hrl_xf.layers.play_arrays import Array
 from echelon.hrl_xf.networks.l3_inputs import L3Inputs
 from echelon.hrl_xf.state.day_state import REJECT
-from echelon.runtime.arrays import Bools, Ints
+from echelon.runtime.arrays import Bools, Float32, Ints
 
 IN_MEMORY = 2_000_000
 CHUNK = 16_384
@@ -181,7 +180,7 @@ class L3Source:
         )  # fmt: skip
         return L3Batch(to(b.threads.tokens), to(b.threads.mask), rows)
 
-    def alpha(self, at: Ints) -> NDArray[np.float32]:
+    def alpha(self, at: Ints) -> Float32:
         """The teacher's α of decisions by their numbers."""
         return self._alpha[self._data.rows[at]]
 
@@ -228,7 +227,7 @@ def _widened(x: Tensor, length: int) -> Tensor:
     return wide
 
 
-def alphas_of(data: TournamentData) -> NDArray[np.float32]:
+def alphas_of(data: TournamentData) -> Float32:
     """The teacher's α of each decision among the threads of its call.  # (decisions of the store,)"""
     take_, sets = data.tables.store.take, L4Dataset(data, data.rows("set"))
     alpha = np.zeros(data.tables.store.rows("decision"), np.float32)
@@ -303,7 +302,7 @@ def _last_offers(b: MicroBatch) -> tuple[Ints, Ints, Bools]:
     return seen, own, at_own > at_seen
 
 
-def situation_of(b: MicroBatch, alpha: Array) -> Situation:
+def situation_of(b: MicroBatch, alpha: Float32) -> Situation:
     """What L3 saw at the decisions of a data set; `alpha` is one number per decision."""
     d = b.decisions
     seen, own, last_mine = _last_offers(b)

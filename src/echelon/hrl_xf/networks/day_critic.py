@@ -23,6 +23,7 @@ from echelon.hrl_xf.layers.l2_play import CHANNELS, ROLES, STATIC
 from echelon.hrl_xf.networks.files import Layer, load_layer
 from echelon.hrl_xf.state.day_batch import DayBatch
 from echelon.hrl_xf.state.features import DayFeatures
+from echelon.runtime.arrays import Float32
 from echelon.runtime.devices import device_of_layer, on_device
 
 GAME = 11
@@ -30,7 +31,7 @@ _DAYS, _MOST = 100.0, 5.0
 _NEAR = 4
 
 
-def game_inputs(days: DayBatch, costs: NDArray[np.floating]) -> NDArray[np.float32]:
+def game_inputs(days: DayBatch, costs: NDArray[np.floating]) -> Float32:
     """What the critic sees in addition to L2's inputs; `costs` (N, 3): shortfall penalty, storage, disposal, of the
     day.
 
@@ -47,7 +48,7 @@ def game_inputs(days: DayBatch, costs: NDArray[np.floating]) -> NDArray[np.float
         days.Q_out[:, 0] / days.n_lines, holding, shortfall,
         days.my_input_product / np.maximum(days.n_products - 1.0, 1.0),
     )  # fmt: skip
-    seen: NDArray[np.float32] = np.clip(np.stack(columns, axis=-1), -_MOST, _MOST).astype(np.float32)
+    seen: Float32 = np.clip(np.stack(columns, axis=-1), -_MOST, _MOST).astype(np.float32)
     return seen
 
 
@@ -99,7 +100,7 @@ class DayCritic(Layer):
         return self.mean + self.std * self.scores(x_static, X_temporal, x_role, x_game)
 
     @torch.no_grad()
-    def values(self, x: DayFeatures, x_game: NDArray[np.float32]) -> NDArray[np.float64]:
+    def values(self, x: DayFeatures, x_game: Float32) -> NDArray[np.float64]:
         """V of days whose features are known.  # (N,)"""
         arrays = (x.x_static, x.X_temporal, x.x_role, x_game)
         tensors = tuple(torch.as_tensor(np.ascontiguousarray(a), dtype=torch.float32) for a in arrays)

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -38,7 +37,7 @@ from echelon.hrl_xf.options.train import QTransform
 from echelon.hrl_xf.state.day_batch import DayBatch
 from echelon.hrl_xf.state.features import P_MAX, DayFeatures
 from echelon.hrl_xf.state.goals import GOAL_SIZE
-from echelon.runtime.arrays import Bools
+from echelon.runtime.arrays import Bools, Float32
 from echelon.runtime.devices import device_of_layer, on_device
 
 SQRT_FROM = 1e-6
@@ -47,7 +46,7 @@ SQRT_FROM = 1e-6
 
 @dataclass(frozen=True)
 class GoalOutput:
-    """What L2 says of N days."""
+    """L2's outputs for N days."""
 
     goal: Tensor  # (N, 16) pieces and currency, not masked
     log_std: Tensor  # (N, 16) of the numbers inside: pieces and ratios; for exploring
@@ -117,19 +116,19 @@ class HorizonManagerPPO(Layer, LearntManager):
         x = functional.relu(self.trunk(torch.cat([*parts, functional.relu(self.role(x_role))], -1)))
         return functional.relu(self.trunk2(x))
 
-    def goals_of_features(self, days: DayBatch, x: DayFeatures) -> NDArray[np.float32]:
+    def goals_of_features(self, days: DayBatch, x: DayFeatures) -> Float32:
         """Goals of days whose features are known already.  # (N, 16)"""
         return predicted(self.predict_goals, self.horizon, days, x)
 
     def predict_goals(
         self,
-        x_static: NDArray[np.float32],  # (N, 12)
-        X_temporal: NDArray[np.float32],  # (N, H+1, 10)
-        x_role: NDArray[np.float32],  # (N, 2)
+        x_static: Float32,  # (N, 12)
+        X_temporal: Float32,  # (N, H+1, 10)
+        x_role: Float32,  # (N, 2)
         *,
-        spot: NDArray[np.float32] | None = None,  # (N, 2)
+        spot: Float32 | None = None,  # (N, 2)
         goal_mask: Bools | None = None,  # (N, 16)
-    ) -> NDArray[np.float32]:
+    ) -> Float32:
         """Goals in pieces and currency, 0 where nothing can be wanted.  # (N, 16)"""
         arrays = (x_static, X_temporal, x_role, spot_of(x_static) if spot is None else spot)
         if len(x_static) == 1 and self.mean.weight.device.type == "cpu":
@@ -147,7 +146,7 @@ _PLAY: PlayerCache[HorizonManagerPPO, PlayManager] = PlayerCache(
 
 
 def goal_of(raw: Tensor, spot: Tensor) -> Tensor:
-    """What the mean head says, in pieces and currency.  # (N, 16), (N, 2) -> (N, 16)"""
+    """The output of the mean head, in pieces and currency.  # (N, 16), (N, 2) -> (N, 16)"""
     quantity, price = raw.view(-1, 4, 2, 2).unbind(-1)  # bucket, side
     ratio = torch.exp(RATIO_STEP * price.clamp(-RATIO_UNITS, RATIO_UNITS))
     return torch.stack([PIECES * functional.softplus(quantity), ratio * spot[:, None, :]], -1).flatten(1)

@@ -42,7 +42,6 @@ from echelon.hrl_xf.layers.l3_situation import (
     Mode,
     Situation,
 )
-from echelon.hrl_xf.layers.play_arrays import Array
 from echelon.hrl_xf.layers.protocols import L3Actions
 from echelon.hrl_xf.networks.files import Layer, load_layer
 from echelon.hrl_xf.networks.l3_inputs import L3Inputs
@@ -50,6 +49,7 @@ from echelon.hrl_xf.networks.l3_trunk import HistoryTrunk
 from echelon.hrl_xf.networks.player_cache import PlayerCache, weights_of
 from echelon.hrl_xf.state.day_state import REJECT
 from echelon.onpolicy.distributions import Gated, MaskedCategorical, Parts, Product
+from echelon.runtime.arrays import Float32
 
 
 class Heads:
@@ -207,7 +207,7 @@ class TemporalDecisionTransformer(Layer):
 
     def act(
         self,
-        state: Array | Tensor,
+        state: Float32 | Tensor,
         situation: Situation,
         *,
         generator: np.random.Generator | None = None,

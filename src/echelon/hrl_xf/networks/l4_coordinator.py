@@ -1,8 +1,8 @@
 """L4: how the agent divides its attention among the threads of one call (spec §8).
 
 α is a softmax over the threads. The network sees a set: no thread has a place in it, and padding is not part of it.
-Attention scores carry the bias −|d_i − d_j| (scaled a head) plus a learned table over the distance in days. How much of
-a crowd a thread stands in is a sum over its neighbours, which the softmax of attention divides out again; so its
+Attention scores carry the bias −|d_i − d_j| (scaled per head) plus a learned table over the distance in days. How many
+threads are near another one is a sum over its neighbours, which the softmax of attention divides out again; so its
 logarithm, the log-sum-exp of the scores, is passed on with what attention gathers. The teacher's conflict is such a
 sum.
 """
@@ -19,15 +19,14 @@ from torch.nn import functional
 
 from echelon.hrl_xf.layers.l4_features import GLOBAL_FEATURES, THREAD_FEATURES
 from echelon.hrl_xf.layers.l4_play import PlayCoordinator
-from echelon.hrl_xf.layers.play_arrays import Array
 from echelon.hrl_xf.networks.files import Layer, load_layer
 from echelon.hrl_xf.networks.player_cache import PlayerCache, weights_of
-from echelon.runtime.arrays import Bools, Ints
+from echelon.runtime.arrays import Bools, Float32, Ints
 from echelon.runtime.devices import device_of_layer, on_device
 
 
 class _SetAttention(nn.Module):
-    """Multi-head attention among threads, near days first; and the crowd around each thread, one number a head."""
+    """Multi-head attention among threads, near days first; and the crowd around each thread, one number per head."""
 
     def __init__(self, width: int, heads: int, horizon: int) -> None:
         super().__init__()
@@ -98,14 +97,14 @@ class GlobalCoordinator(Layer):
         """α; it sums to 1 over a set's threads and is 0 in padding and in an empty set.  # (S, K)"""
         return masked_softmax(self.logits(thread_feat, global_feat, days, role, mask), mask)
 
-    def alpha(self, thread_feat: Array, global_feat: Array, days: Ints, role: Array, mask: Bools) -> Array:
+    def alpha(self, thread_feat: Float32, global_feat: Float32, days: Ints, role: Float32, mask: Bools) -> Float32:
         """The same for arrays."""
         if len(mask) == 1 and self.thread.weight.device.type == "cpu" and mask.all():
             return _PLAY.of(self, self.thread.weight).alpha(thread_feat, global_feat, days, role, mask)
         arrays = (thread_feat.astype(np.float32), global_feat.astype(np.float32), days, role.astype(np.float32), mask)
         tensors = tuple(torch.as_tensor(np.ascontiguousarray(a)) for a in arrays)
         with torch.inference_mode():
-            found: Array = self(*on_device(tensors, device_of_layer(self))).cpu().numpy()
+            found: Float32 = self(*on_device(tensors, device_of_layer(self))).cpu().numpy()
         return found
 
 
@@ -121,7 +120,7 @@ def masked_softmax(logits: Tensor, mask: Tensor) -> Tensor:
 
 
 def distill_loss(logits: Tensor, alpha: Tensor, mask: Tensor) -> Tensor:
-    """Cross-entropy with the teacher, one number a set: −Σ α log α̂.  # (S, K) -> (S,)"""
+    """Cross-entropy with the teacher, one number per set: −Σ α log α̂.  # (S, K) -> (S,)"""
     log_alpha = logits.masked_fill(~mask, -1e9).log_softmax(-1).masked_fill(~mask, 0.0)
     return -(alpha * log_alpha).sum(-1)
 

@@ -15,7 +15,7 @@ from echelon.runtime.flags import Flag
 
 
 def default_parallelism() -> str:
-    """What the environment says of how to run worlds, else all cores."""
+    """How worlds are run: the environment variable SCML_PARALLELISM, or all cores."""
     return os.environ.get("SCML_PARALLELISM") or "loky"
 
 

@@ -1,6 +1,6 @@
 """Which layers an agent plays with: the bundled ones, heuristics, files, or objects.
 
-Files are read once a process and played in numpy; a network of one's own is given as an object.
+Files are read once per process and played in numpy; a network of one's own is given as an object.
 """
 
 from __future__ import annotations

@@ -23,7 +23,6 @@ from echelon.hrl_xf.layers.l3_play import LearntExecutor
 from echelon.hrl_xf.layers.l3_situation import Situation
 from echelon.hrl_xf.layers.l4_features import ThreadStates, global_features, thread_features
 from echelon.hrl_xf.layers.layers import Layers
-from echelon.hrl_xf.layers.play_arrays import Array
 from echelon.hrl_xf.layers.protocols import L3Actions
 from echelon.hrl_xf.state.day_batch import Ledger, day_batch, outcome_of
 from echelon.hrl_xf.state.day_state import ACCEPT, END, REJECT, DayState, Offer, Role
@@ -32,7 +31,7 @@ from echelon.hrl_xf.state.goals import GOAL_SIZE, open_goal
 from echelon.hrl_xf.state.l1_safety import L1Output, L1SafetyLayer, LegalOffers
 from echelon.hrl_xf.state.reservation import NOTHING, Reservations, Wish, settle_call
 from echelon.hrl_xf.state.threads import others_in_sight, tokens_of
-from echelon.runtime.arrays import Bools, Ints
+from echelon.runtime.arrays import Bools, Float32, Ints
 
 
 class BadLayerError(RuntimeError):
@@ -91,12 +90,12 @@ class Question:
 
 @dataclass(frozen=True)
 class AnsweredCall:
-    """A call after it was answered, for those who want to look into it."""
+    """A call after it was answered, for observers."""
 
     questions: list[Question]
     l1: L1Output
     situation: Situation
-    alpha: Array  # (K,)
+    alpha: Float32  # (K,)
     actions: L3Actions
     wishes: list[Wish]
     """what L3 chose, after guard and modulation (`l3_adjust`)"""
@@ -115,7 +114,7 @@ class _View:
     ledger: Ledger
     l1: L1Output
     baseline: LegalOffers
-    open_goal: Array  # (1, 4, 2)
+    open_goal: Float32  # (1, 4, 2)
 
 
 class DayPlay:
@@ -158,7 +157,7 @@ class DayPlay:
         self.layers, self.cache = layers, None
         self.goal, self._view = self._goal(), None
 
-    def _goal(self) -> Array:
+    def _goal(self) -> Float32:
         l2, days = self.layers.l2, self._at_dawn
         if isinstance(l2, LearntManager):  # it need not build the features once more
             goal = np.asarray(l2.goals_of_features(days, self.features), np.float32)
@@ -240,7 +239,7 @@ class DayPlay:
             self._view = view
         return view
 
-    def _alpha(self, asked: Sequence[Question], threads: Sequence[Thread], out: L1Output) -> Array:
+    def _alpha(self, asked: Sequence[Question], threads: Sequence[Thread], out: L1Output) -> Float32:
         K = len(threads)
         last = [t.own if t.last_mine else t.seen for t in threads]
         I_max, goal = np.repeat(self.day.n_lines * self.day.n_steps, K), self.goal.astype(np.float64)
@@ -267,11 +266,11 @@ class DayPlay:
         )  # fmt: skip
         if alpha.shape != (1, K) or not np.isfinite(alpha).all():
             raise BadLayerError(f"L4 gave α of shape {alpha.shape} for {K} threads; it must be (1, {K}) and finite")
-        found: Array = alpha[0].astype(np.float32)
+        found: Float32 = alpha[0].astype(np.float32)
         return found
 
     def _situation(
-        self, asked: Sequence[Question], threads: Sequence[Thread], out: L1Output, alpha: Array
+        self, asked: Sequence[Question], threads: Sequence[Thread], out: L1Output, alpha: Float32
     ) -> Situation:
         K = len(threads)
         on_table = np.array([q.offer is not None for q in asked])
@@ -294,7 +293,7 @@ class DayPlay:
             spot=np.repeat(spot, K, axis=0),
         )
 
-    def _states(self, threads: Sequence[Thread]) -> Array:
+    def _states(self, threads: Sequence[Thread]) -> Float32:
         """The history's state of each thread, after telling the cache what is new."""
         if self.cache is None:
             learnt = self.layers.l3
@@ -312,7 +311,7 @@ class DayPlay:
                 thread.told = len(thread.offers)
         return self.cache.states(np.array([t.row for t in threads]))
 
-    def _tokens(self, offers: Ints, seller: Bools) -> Array:  # (n, 4) rows of Spoken
+    def _tokens(self, offers: Ints, seller: Bools) -> Float32:  # (n, 4) rows of Spoken
         issues = np.where(seller[:, None], self.day.sell_issues, self.day.buy_issues)
         return tokens_of(offers[:, :3], offers[:, 3] == 1, issues[:, 4], issues[:, 5])
 

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
 from echelon.hrl_xf.layers.protocols import GoalMaker
 from echelon.hrl_xf.state.day_batch import day_batch
@@ -25,6 +24,7 @@ from echelon.hrl_xf.state.schema import (
     NegotiationFailureEntry,
     NegotiationSuccessEntry,
 )
+from echelon.runtime.arrays import Float32
 
 
 @dataclass
@@ -52,7 +52,7 @@ class DayStory:
     """One day of an agent."""
 
     dawn: DayState
-    goal: NDArray[np.float32]  # (4, 2, 2) bucket, [buy, sell], [pieces, unit price]
+    goal: Float32  # (4, 2, 2) bucket, [buy, sell], [pieces, unit price]
     may_buy: int
     """pieces L1 allows on the best day"""
     may_sell: int

@@ -1,6 +1,6 @@
 """What an agent knows at the start of a day, as plain records: play makes them, logs hold them (`schema`).
 
-Quantities are pieces, prices are currency a piece, days are absolute unless a name says "ahead".
+Quantities are pieces, prices are currency per piece, days are absolute unless a name says "ahead".
 An offer has one order everywhere. As a tuple it is the outcome of the negotiation itself, (quantity, delivery day, unit
 price), with an absolute day; as a row of an array it is (quantity, days ahead, unit price). Nothing else holds offers.
 """

@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from echelon.hrl_xf.state.day_batch import DayBatch, day_batch
 from echelon.hrl_xf.state.day_state import DayState
-from echelon.runtime.arrays import Bools, Floats
+from echelon.runtime.arrays import Bools, Float32, Floats
 
 P_MAX = 50.0
 
@@ -18,9 +17,9 @@ P_MAX = 50.0
 class DayFeatures:
     """What the networks see of a day at dawn; with the leading axis for a batch, without for a single day."""
 
-    x_static: NDArray[np.float32]  # (N, 12)
-    X_temporal: NDArray[np.float32]  # (N, H+1, 10)
-    x_role: NDArray[np.float32]  # (N, 2) can buy, can sell
+    x_static: Float32  # (N, 12)
+    X_temporal: Float32  # (N, H+1, 10)
+    x_role: Float32  # (N, 2) can buy, can sell
 
 
 STATIC_RANGES = np.array(
@@ -33,7 +32,7 @@ TEMPORAL_RANGES = np.array(
 PRICE_RATIO_RANGE = (0.5, 2.0)
 
 
-def role_one_hot(seller: Bools) -> NDArray[np.float32]:
+def role_one_hot(seller: Bools) -> Float32:
     """`x_role` of L3 and L4: [buyer, seller].  # (N, 2)"""
     return np.stack([~seller, seller], axis=-1).astype(np.float32)
 
@@ -62,7 +61,7 @@ class StateBuilder:
         return DayFeatures(_static(day), _temporal(day), role)
 
 
-def _clipped(x: Floats, ranges: Floats) -> NDArray[np.float32]:
+def _clipped(x: Floats, ranges: Floats) -> Float32:
     return np.minimum(np.maximum(x, ranges[:, 0]), ranges[:, 1]).astype(np.float32)
 
 
@@ -70,7 +69,7 @@ def _initial_balance(day: DayBatch) -> Floats:
     return np.maximum(day.initial_balance, 1.0)  # a broke agent still has features
 
 
-def _static(day: DayBatch) -> NDArray[np.float32]:
+def _static(day: DayBatch) -> Float32:
     I_max, B0 = day.n_lines * day.n_steps, _initial_balance(day)
     q_in, q_out, payables, receivables = (
         np.cumsum(x, axis=1)[:, -1] for x in (day.Q_in, day.Q_out, day.Payables, day.Receivables)
@@ -83,7 +82,7 @@ def _static(day: DayBatch) -> NDArray[np.float32]:
     return _clipped(np.stack(columns, axis=-1), STATIC_RANGES)
 
 
-def _temporal(day: DayBatch) -> NDArray[np.float32]:
+def _temporal(day: DayBatch) -> Float32:
     L, C = day.n_lines[:, None], day.capacity
     I_max, B0 = (day.n_lines * day.n_steps)[:, None], _initial_balance(day)[:, None]
     material = day.inventory_input[:, None] + np.cumsum(day.Q_in - L, axis=1)  # at the end of day k, not floored

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from echelon.hrl_xf.state.day_batch import DayBatch, Ledger, Offers
 from echelon.hrl_xf.state.l1_safety import BUY_AT, SELL_AT
-from echelon.runtime.arrays import Bools, Floats, Ints
+from echelon.runtime.arrays import Bools, Float32, Floats, Ints
 
 GOAL_SIZE = 16
 GAP_WEIGHT = 0.6
@@ -92,7 +92,7 @@ def goal_mask(day: DayBatch, buckets: Buckets = BUCKETS) -> Bools:
     return (buckets.reachable(day)[:, :, None] & sides[:, None, :]).reshape(-1, GOAL_SIZE)
 
 
-def open_goal(goal: NDArray[np.floating], ledger: Ledger, buckets: Buckets = BUCKETS) -> NDArray[np.float32]:
+def open_goal(goal: NDArray[np.floating], ledger: Ledger, buckets: Buckets = BUCKETS) -> Float32:
     """What of a goal is still open after the ledger's deals: quantities [buy, sell] by bucket.  # (N, 4, 2)"""
     signed = np.stack([buckets.sums(ledger.q_in), buckets.sums(ledger.q_out)], axis=-1)
     wanted = np.asarray(goal, np.float64).reshape(-1, 4, 4)[:, :, ::2]
@@ -101,7 +101,7 @@ def open_goal(goal: NDArray[np.floating], ledger: Ledger, buckets: Buckets = BUC
 
 def reconstruct_l2_goals(
     day: DayBatch, ledger: Ledger, seen: Offers, own: Offers, buckets: Buckets = BUCKETS
-) -> NDArray[np.float32]:
+) -> Float32:
     """The v2 labels of N days.  # (N, 16)
 
     `ledger` is that of dusk (all deals of the day), `seen` are the offers partners made on the day itself (not

@@ -4,7 +4,7 @@ A day's state is the one record that play makes too: a plain dataclass (`day_sta
 it, and in what it consists of, a field that is missing or of a wrong type is refused; one that is too many is not.
 
 A log is one agent's view of one world: `AgentLog` with a list of entries `{day, category, event, data}`.
-Quantities are pieces, prices are currency a piece, days are absolute unless a name says "ahead".
+Quantities are pieces, prices are currency per piece, days are absolute unless a name says "ahead".
 An offer is the outcome of the negotiation itself: (quantity, delivery day, unit price).
 """
 

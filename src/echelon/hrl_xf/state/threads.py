@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from echelon.runtime.arrays import Bools, Ints
+from echelon.runtime.arrays import Bools, Float32, Ints
 
 DELTA_Q = 30
 DELTA_P = 20
 """Residuals beyond ± these are outside the range of L3's heads."""
 
 
-def tokens_of(offers: Ints, mine: Bools, low: Ints, high: Ints) -> NDArray[np.float32]:
+def tokens_of(offers: Ints, mine: Bools, low: Ints, high: Ints) -> Float32:
     """Offers (quantity, days ahead, unit price) as L3 hears them: quantity, price as a ratio of the issue's range, days
     ahead, 1 if mine.  # (M, 4)"""
     quantity, ahead, price = offers.T
