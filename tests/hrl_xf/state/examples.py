@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from echelon.hrl_xf.state.day_batch import DayBatch, Ledger, Offers, age_of, day_batch
 from echelon.hrl_xf.state.day_state import Commitments, DayState, Issues, Offer, OffersSnapshot, Role, SeenOffer
-from echelon.hrl_xf.state.goals import BUCKETS, Buckets, reconstruct_l2_goals
+from echelon.hrl_xf.state.goals import reconstruct_l2_goals
 from echelon.hrl_xf.state.schema import DailyStatusEntry, DecisionEntry, Entry, NegotiationSuccessEntry
 from echelon.runtime.arrays import Float32
 
@@ -252,13 +252,13 @@ def ledger_of(days: DayBatch, deals: Sequence[Sequence[tuple[Role, Offer]]]) -> 
     return ledger.take(first + np.array([len(d) for d in deals], np.int64))
 
 
-def goals_of(records: Sequence[DayRecord], horizon: int = 40, buckets: Buckets = BUCKETS) -> Float32:
+def goals_of(records: Sequence[DayRecord], horizon: int = 40) -> Float32:
     """The labels of a log's days.  # (N, 16)"""
     days = day_batch([record.day for record in records], horizon)
     ledger = ledger_of(days, [record.deals for record in records])
     seen = spoken(days, [record.seen for record in records])
     own = spoken(days, [[(role, offer, 0, 1) for role, offer in record.own.values()] for record in records])
-    return reconstruct_l2_goals(days, ledger, seen, own, buckets)
+    return reconstruct_l2_goals(days, ledger, seen, own)
 
 
 BUSY = a_day(

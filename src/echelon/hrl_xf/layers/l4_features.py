@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 
 from echelon.hrl_xf.state.features import P_MAX
-from echelon.hrl_xf.state.goals import BUCKETS, GOAL_SIZE, Buckets
+from echelon.hrl_xf.state.goals import BUCKETS, GOAL_SIZE
 from echelon.runtime.arrays import Bools, Float32, Floats, Ints
 
 THREAD_FEATURES = 24
@@ -77,11 +77,11 @@ def teacher_alphas(days: Ints, priority: Floats, first: Ints) -> Floats:
     return alpha
 
 
-def thread_features(threads: ThreadStates, buckets: Buckets = BUCKETS) -> Float32:
+def thread_features(threads: ThreadStates) -> Float32:
     """`thread_feat` of each thread; column 0 is its priority.  # (K, 24)"""
     k, d, I_max = np.arange(len(threads.seller)), threads.d_star, threads.I_max
     quantity, _, price = threads.standing.T
-    firsts = np.array([first for first, _ in buckets.edges])
+    firsts = np.array([first for first, _ in BUCKETS.edges])
     bucket = firsts.searchsorted(d, side="right") - 1
     q_buy, p_buy, q_sell, p_sell = threads.goal.reshape(-1, len(firsts), 4)[k, bucket].T.astype(np.float64)
     q_goal, p_goal = np.where(threads.seller, q_sell, q_buy), np.where(threads.seller, p_sell, p_buy)

@@ -9,7 +9,7 @@ from echelon.hrl_xf.layers.l4_features import CONFLICT_RANGE
 from echelon.hrl_xf.layers.protocols import L3Actions
 from echelon.hrl_xf.state.day_batch import DayBatch
 from echelon.hrl_xf.state.day_state import ACCEPT, END, REJECT
-from echelon.hrl_xf.state.goals import BUCKETS, GOAL_SIZE, Buckets, goal_mask
+from echelon.hrl_xf.state.goals import BUCKETS, GOAL_SIZE, goal_mask
 from echelon.hrl_xf.state.l1_safety import BUY_AT, SELL_AT, L1SafetyLayer
 from echelon.hrl_xf.state.threads import DELTA_P, DELTA_Q
 from echelon.runtime.arrays import Bools, Float32, Ints
@@ -29,8 +29,8 @@ class HeuristicManager:
 
     HOLD, EXPECTED, LATE = 0.9, 0.3, 5
 
-    def __init__(self, horizon: int = 40, buckets: Buckets = BUCKETS) -> None:
-        self.horizon, self.buckets = horizon, buckets
+    def __init__(self, horizon: int = 40) -> None:
+        self.horizon = horizon
         self._l1 = L1SafetyLayer(horizon)
 
     def goals_of_days(self, days: DayBatch) -> Float32:
@@ -43,10 +43,10 @@ class HeuristicManager:
         reachable = days.ahead <= days.last[:, None]
         goal = np.zeros((len(days), GOAL_SIZE // 4, 2, 2))  # bucket, side, [Q, P]
         goal[:, 0, 0, 0] = np.maximum(short, np.where(fills_up, L - stock + expected - arriving, 0.0))
-        goal[:, :, 1, 0] = self.buckets.sums(np.where(reachable, self._l1.limits(days).Q_safe_sell, 0.0))
+        goal[:, :, 1, 0] = BUCKETS.sums(np.where(reachable, self._l1.limits(days).Q_safe_sell, 0.0))
         goal[:, :, 0, 1] = (BUY_AT * days.spot_price_in)[:, None]
         goal[:, :, 1, 1] = (SELL_AT * days.spot_price_out)[:, None]
-        return np.where(goal_mask(days, self.buckets), goal.reshape(-1, GOAL_SIZE), 0.0).astype(np.float32)
+        return np.where(goal_mask(days), goal.reshape(-1, GOAL_SIZE), 0.0).astype(np.float32)
 
 
 class BaselineExecutor:

@@ -86,22 +86,20 @@ def _weights_of_days(buckets: Buckets, days: int) -> Floats:
 BUCKETS = Buckets()
 
 
-def goal_mask(day: DayBatch, buckets: Buckets = BUCKETS) -> Bools:
+def goal_mask(day: DayBatch) -> Bools:
     """The numbers of a goal that mean something: the sides the agent negotiates, the reachable buckets.  # (N, 16)"""
     sides = np.stack([day.can_buy, day.can_buy, day.can_sell, day.can_sell], axis=-1)  # (N, 4)
-    return (buckets.reachable(day)[:, :, None] & sides[:, None, :]).reshape(-1, GOAL_SIZE)
+    return (BUCKETS.reachable(day)[:, :, None] & sides[:, None, :]).reshape(-1, GOAL_SIZE)
 
 
-def open_goal(goal: NDArray[np.floating], ledger: Ledger, buckets: Buckets = BUCKETS) -> Float32:
+def open_goal(goal: NDArray[np.floating], ledger: Ledger) -> Float32:
     """What of a goal is still open after the ledger's deals: quantities [buy, sell] by bucket.  # (N, 4, 2)"""
-    signed = np.stack([buckets.sums(ledger.q_in), buckets.sums(ledger.q_out)], axis=-1)
+    signed = np.stack([BUCKETS.sums(ledger.q_in), BUCKETS.sums(ledger.q_out)], axis=-1)
     wanted = np.asarray(goal, np.float64).reshape(-1, 4, 4)[:, :, ::2]
     return np.maximum(wanted - signed, 0.0).astype(np.float32)
 
 
-def reconstruct_l2_goals(
-    day: DayBatch, ledger: Ledger, seen: Offers, own: Offers, buckets: Buckets = BUCKETS
-) -> Float32:
+def reconstruct_l2_goals(day: DayBatch, ledger: Ledger, seen: Offers, own: Offers) -> Float32:
     """The v2 labels of N days.  # (N, 16)
 
     `ledger` is that of dusk (all deals of the day), `seen` are the offers partners made on the day itself (not
@@ -111,14 +109,14 @@ def reconstruct_l2_goals(
     for seller in (False, True):
         signed_by_day, money_by_day = (ledger.q_out, ledger.receivables) if seller else (ledger.q_in, ledger.payables)
         needed, able = (_sales_gap(day), day.can_sell) if seller else (day.needed_supplies, day.can_buy)
-        signed = buckets.sums(signed_by_day)  # (N, 4)
+        signed = BUCKETS.sums(signed_by_day)  # (N, 4)
         idle = np.cumsum(signed_by_day, axis=1)[:, -1:] == 0
         mine = own.where(own.seller == seller)
-        active = _by_row(mine, mine.quantity[:, None] * buckets.weights(mine.ahead), len(day))
-        gap = np.maximum(needed, 0.0)[:, None] * buckets.shares
+        active = _by_row(mine, mine.quantity[:, None] * BUCKETS.weights(mine.ahead), len(day))
+        gap = np.maximum(needed, 0.0)[:, None] * BUCKETS.shares
         quantity = signed + GAP_WEIGHT * gap + np.where(idle, ACTIVE_WEIGHT * active, 0.0)
         offered = seen.where(seen.seller == seller)
-        price = _price(day, seller, signed, buckets.sums(money_by_day), offered, buckets)
+        price = _price(day, seller, signed, BUCKETS.sums(money_by_day), offered)
         columns += [np.where(able[:, None], quantity, 0.0), np.where(able[:, None], price, 0.0)]
     return np.stack(columns, axis=-1).reshape(-1, GOAL_SIZE).astype(np.float32)
 
@@ -129,17 +127,17 @@ def _sales_gap(day: DayBatch) -> Floats:
 
 
 def _by_row(offers: Offers, values: Floats, n: int) -> Floats:
-    """Sums of the offers' values a day and bucket.  # (M, 4) -> (N, 4)"""
+    """Sums of the offers' values by day and bucket.  # (M, 4) -> (N, 4)"""
     cell = (offers.row[:, None] * 4 + np.arange(4)).ravel()
     return np.bincount(cell, values.ravel(), 4 * n).astype(np.float64).reshape(n, 4)
 
 
-def _price(day: DayBatch, seller: bool, signed: Floats, money: Floats, offers: Offers, buckets: Buckets) -> Floats:
+def _price(day: DayBatch, seller: bool, signed: Floats, money: Floats, offers: Offers) -> Floats:
     """P by bucket: D = VWAP of deals, A = mean and median of offers, half each (mean alone where there are deals), S =
     spot."""
     n = len(day)
     spot = (day.spot_price_out if seller else day.spot_price_in)[:, None]
-    weight = offers.weight[:, None] * buckets.weights(offers.ahead)  # (M, 4)
+    weight = offers.weight[:, None] * BUCKETS.weights(offers.ahead)  # (M, 4)
     total = _by_row(offers, weight, n)
     paid = _by_row(offers, weight * offers.price[:, None], n)
     has_D, has_A = signed > 0, total > 0
@@ -155,7 +153,7 @@ def _price(day: DayBatch, seller: bool, signed: Floats, money: Floats, offers: O
 
 
 def _median(offers: Offers, weight: Floats, default: Floats) -> Floats:
-    """Weighted median price a day and bucket; midway between two prices where half the weight is on each side.
+    """Weighted median price by day and bucket; midway between two prices where half the weight is on each side.
 
     (M, 4) weights -> (N, 4); `default` where there is no weight.
     """
