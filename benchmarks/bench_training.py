@@ -26,7 +26,7 @@ from echelon.hrl_xf.dataset.tournament import open_tournament
 from echelon.hrl_xf.learning.fit import fit
 from echelon.hrl_xf.learning.losses import l2_loss, l3_loss, l4_loss
 from echelon.hrl_xf.learning.sources import L2Source, L3Source, L4Source, situation_of
-from echelon.hrl_xf.learning.task import FitSettings, Source, Task
+from echelon.hrl_xf.learning.task import FitSettings, FitTask, Source
 from echelon.hrl_xf.networks.files import Layer
 from echelon.hrl_xf.networks.l2_manager import HorizonManagerPPO
 from echelon.hrl_xf.networks.l3_executor import TemporalDecisionTransformer
@@ -51,7 +51,7 @@ def train_rate(name: str, layer: Layer, source: Source, loss: Any, batch_size: i
     settings = FitSettings(epochs=3, batch_size=batch_size, lr=1e-3, average=0.0, save_every=10, checkpoint_seconds=1e9)
     with tempfile.TemporaryDirectory() as folder:
         begun = time.process_time()
-        reports = list(fit(Task(name, layer, source, None, loss, "bench"), settings, Path(folder)))
+        reports = list(fit(FitTask(name, layer, source, None, loss, "bench"), settings, Path(folder)))
         work = time.process_time() - begun
     best = max(reports, key=lambda r: r.samples_per_second)
     parameters = sum(p.numel() for p in layer.parameters())

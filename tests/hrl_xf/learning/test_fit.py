@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from echelon.hrl_xf.learning.fit import checkpoint_path, fit, history_of
 from echelon.hrl_xf.learning.sources import in_order, shuffled
-from echelon.hrl_xf.learning.task import EpochReport, FitSettings, Sums, Task
+from echelon.hrl_xf.learning.task import EpochReport, FitSettings, FitTask, Sums
 from echelon.hrl_xf.networks.files import Layer
 from echelon.runtime.checkpoint import CheckpointError, latest, load_checkpoint
 from echelon.runtime.files import read_json
@@ -60,9 +60,9 @@ def square(layer: Layer, batch: tuple[Tensor, Tensor]) -> tuple[Tensor, Sums]:
     return error, {"loss": (float(error.detach()) * len(batch[1]), len(batch[1]))}
 
 
-def task(width: int = 3, **changes: Any) -> Task:
+def task(width: int = 3, **changes: Any) -> FitTask:
     torch.manual_seed(0)
-    return replace(Task("l2_bc", Line(width), Points(), Points(20, 1), square, "data"), **changes)
+    return replace(FitTask("l2_bc", Line(width), Points(), Points(20, 1), square, "data"), **changes)
 
 
 def after(calls: int) -> Callable[[], bool]:
@@ -77,7 +77,7 @@ def after(calls: int) -> Callable[[], bool]:
     return stop
 
 
-def weights(t: Task) -> dict[str, Tensor]:
+def weights(t: FitTask) -> dict[str, Tensor]:
     return {name: value.clone() for name, value in t.layer.state_dict().items()}
 
 

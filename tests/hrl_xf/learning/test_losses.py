@@ -17,7 +17,7 @@ from echelon.hrl_xf.learning.advantages import Advantages, outcomes_of
 from echelon.hrl_xf.learning.fit import fit
 from echelon.hrl_xf.learning.losses import l2_loss, l3_loss, weigh
 from echelon.hrl_xf.learning.sources import L2Source, L3Batch, L3Rows, L3Source, in_order, shuffled, take
-from echelon.hrl_xf.learning.task import FitSettings, Task
+from echelon.hrl_xf.learning.task import FitSettings, FitTask
 from echelon.hrl_xf.networks.day_critic import DayCritic
 from echelon.hrl_xf.networks.l2_manager import HorizonManagerPPO
 from echelon.hrl_xf.networks.l3_executor import TemporalDecisionTransformer
@@ -112,7 +112,7 @@ def test_information_in_an_earlier_offer_is_learnt_and_not_by_the_controls(
 ) -> None:
     torch.manual_seed(0)
     layer = TemporalDecisionTransformer(width=16, heads=2, layers=1, hidden=32, view=view)
-    task = Task("l3_bc", layer, Memories(1024, place, 1), Memories(256, place, 2), l3_loss, "memories")
+    task = FitTask("l3_bc", layer, Memories(1024, place, 1), Memories(256, place, 2), l3_loss, "memories")
     settings = FitSettings(epochs=12, batch_size=64, lr=3e-3, average=0.0, warmup_steps=20, save_every=100)
     *_, last = fit(task, settings, tmp_path)
     if view == "all":

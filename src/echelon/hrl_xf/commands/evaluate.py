@@ -33,13 +33,13 @@ def run(options: EvaluateOptions) -> int:
     split = read_split(options.output_dir)
     if options.disagreement:
         figures = evaluate_disagreement(data, split, options)
-        name, said, text = "disagreement", {}, disagreement.tables(figures)
+        name, named, text = "disagreement", {}, disagreement.tables(figures)
     else:
         made = {"l2": evaluate_l2, "l3": evaluate_l3, "l4": evaluate_l4, "critic": evaluate_critic}
         figures = made[options.layer](data, split, options)
-        name, said, text = f"evaluation_{options.layer}", {"layer": options.layer}, lines(figures)
+        name, named, text = f"evaluation_{options.layer}", {"layer": options.layer}, lines(figures)
     path = options.output_dir / f"{name}_{options.split}.json"
-    write_json(path, {"format_version": 1, **said, "split": options.split, **_jsonable(figures)})
+    write_json(path, {"format_version": 1, **named, "split": options.split, **_jsonable(figures)})
     for line in text:
         log.info("%s", line)
     log.info("all figures: %s", path)

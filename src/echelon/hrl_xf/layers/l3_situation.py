@@ -180,20 +180,20 @@ def context_of(s: Situation) -> Float32:
     goal_q, last_q, left, base_q, money, width_q = (pieces[:, a:b] for a, b in _COUNTED[:6])
     others_pieces, seen_pieces, own_pieces, near = (pieces[:, a:b] for a, b in _COUNTED[6:])
     prices = np.concatenate([goal[:, :, 1], s.baseline[:, 2:], low, high, seen_p], axis=1)
-    dear = _price_deviation(prices, np.concatenate([both[:, _SIDES], np.repeat(spot, 4, axis=1)], axis=1))
+    premium = _price_deviation(prices, np.concatenate([both[:, _SIDES], np.repeat(spot, 4, axis=1)], axis=1))
     parts = [
         # the last token
         last_q, np.where(mine, own_ratio, seen_ratio), last[:, 1:2] / 10.0, mine,
         # goal and what is open of it
-        goal_q, dear[:, :8], _pieces(s.open_goal).reshape(N, 8), left, _between((seen_q - total) / 10.0, -3.0, 3.0),
+        goal_q, premium[:, :8], _pieces(s.open_goal).reshape(N, 8), left, _between((seen_q - total) / 10.0, -3.0, 3.0),
         # L1
-        _pieces(s.baseline[:, :1]), dear[:, 8:9], s.baseline[:, 1:2] / 10.0, base_q, s.legal_baseline[:, :1] > 0,
+        _pieces(s.baseline[:, :1]), premium[:, 8:9], s.baseline[:, 1:2] / 10.0, base_q, s.legal_baseline[:, :1] > 0,
         _OPS[s.l1_op], money / 2.0, near, _near(s.open), s.acceptable[:, None],
         # the thread
-        _ROLES[side], s.relative_time[:, None], s.issues[:, :4] / 10.0, dear[:, 9:11], width_q, alpha,
+        _ROLES[side], s.relative_time[:, None], s.issues[:, :4] / 10.0, premium[:, 9:11], width_q, alpha,
         np.log(alpha + 1e-3) / 5.0, others / 5.0, others_pieces, rank / 5.0,
         _between((others_q + seen_q - total) / 20.0, -3.0, 3.0),
-        s.on_table[:, None], seen_pieces, seen_ratio, seen_day / 10.0, dear[:, 11:], has_own, own_pieces, own_ratio,
+        s.on_table[:, None], seen_pieces, seen_ratio, seen_day / 10.0, premium[:, 11:], has_own, own_pieces, own_ratio,
         own_day / 10.0,
     ]  # fmt: skip
     return np.concatenate(parts, axis=1).astype(np.float32)

@@ -36,7 +36,7 @@ from echelon.hrl_xf.learning.figures import (
 from echelon.hrl_xf.learning.fit import fit
 from echelon.hrl_xf.learning.losses import l3_loss, l4_loss
 from echelon.hrl_xf.learning.sources import L3Source, L4Source, situation_of
-from echelon.hrl_xf.learning.task import FitSettings, Task, measure
+from echelon.hrl_xf.learning.task import FitSettings, FitTask, measure
 from echelon.hrl_xf.networks.l2_manager import load_l2
 from echelon.hrl_xf.networks.l3_executor import TemporalDecisionTransformer, load_l3
 from echelon.hrl_xf.networks.l4_coordinator import load_l4
@@ -150,7 +150,7 @@ def _control(
     control = TemporalDecisionTransformer(**(layer.options | {"view": view})).to(device_of_layer(layer))
     settings = FitSettings(epochs=epochs, batch_size=512, lr=1e-3, seed=seed)
     with tempfile.TemporaryDirectory() as folder:
-        for report in fit(Task("control", control, *parts, l3_loss, "control"), settings, Path(folder)):
+        for report in fit(FitTask("control", control, *parts, l3_loss, "control"), settings, Path(folder)):
             log.debug("%s", report.line())
     return control.eval()
 

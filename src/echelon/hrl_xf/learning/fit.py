@@ -29,7 +29,7 @@ import torch
 from torch import Tensor
 
 from echelon.hrl_xf.layers.weight_files import LayerFileError
-from echelon.hrl_xf.learning.task import EpochReport, FitSettings, Task, add_sums, mean_of, measure
+from echelon.hrl_xf.learning.task import EpochReport, FitSettings, FitTask, add_sums, mean_of, measure
 from echelon.hrl_xf.networks.files import fit_weights
 from echelon.hrl_xf.state.day_batch import FEATURE_VERSION
 from echelon.onpolicy.optimizer import JointAdam
@@ -64,7 +64,7 @@ class _Progress:
 class _Fit:
     """One phase of training with its checkpoints."""
 
-    def __init__(self, task: Task, settings: FitSettings, folder: Path) -> None:
+    def __init__(self, task: FitTask, settings: FitSettings, folder: Path) -> None:
         self.task, self.settings = task, settings
         self.epochs_dir, self.partial_dir = folder / task.name, folder / f".{task.name}-partial"
         self.device = device_of_layer(task.layer)
@@ -268,7 +268,7 @@ def _place_of(saved: Checkpoint) -> tuple[int, int]:
 
 
 def fit(
-    task: Task,
+    task: FitTask,
     settings: FitSettings,
     folder: Path,
     *,

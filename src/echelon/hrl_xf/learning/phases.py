@@ -29,7 +29,7 @@ from echelon.hrl_xf.learning.critic import CriticSource, critic_loss
 from echelon.hrl_xf.learning.fit import checkpoint_path, fit, history_of
 from echelon.hrl_xf.learning.losses import l2_loss, l3_loss, l4_loss, weigh, weight_distribution
 from echelon.hrl_xf.learning.sources import L2Source, L3Source, L4Source
-from echelon.hrl_xf.learning.task import EpochReport, FitSettings, Task, measure, shown
+from echelon.hrl_xf.learning.task import EpochReport, FitSettings, FitTask, measure, shown
 from echelon.hrl_xf.networks.day_critic import DayCritic, load_critic
 from echelon.hrl_xf.networks.files import Layer, save_layer
 from echelon.hrl_xf.networks.l2_manager import HorizonManagerPPO
@@ -93,7 +93,7 @@ def _settings(cfg: TrainConfig, epochs: int, batch_size: int, lr: float, average
 
 
 def _phase(
-    task: Task, settings: FitSettings, cfg: TrainConfig, resume_path: Path | None, stop: Stop
+    task: FitTask, settings: FitSettings, cfg: TrainConfig, resume_path: Path | None, stop: Stop
 ) -> Iterator[EpochReport]:
     """Fit on the device asked for, then write the best weights under the phase's name."""
     task.layer.to(device_of(cfg.device))
@@ -119,7 +119,7 @@ def l2_bc_epochs(
     describe = {"q_transform": cfg.l2_q_transform, "q_weight": cfg.l2_q_weight} | _begun(layer, cfg)
     sources = L2Source(data), None if val is None else L2Source(val)
     loss = l2_loss(cfg.l2_q_transform, cfg.l2_q_weight)
-    task = Task("l2_bc", layer, *sources, loss, _fingerprint(data, val), describe)
+    task = FitTask("l2_bc", layer, *sources, loss, _fingerprint(data, val), describe)
     settings = _settings(cfg, cfg.l2_epochs, cfg.l2_batch_size, cfg.l2_lr)
     yield from _phase(task, settings, cfg, cfg.l2_resume_path, stop)
 
@@ -148,7 +148,7 @@ def l3_bc_epochs(
     _check_horizon(layer, data)
     sources = L3Source(data, layer.mode), None if val is None else L3Source(val, layer.mode)
     describe = _l3_describe(layer, data, cfg) | _begun(layer, cfg)
-    task = Task("l3_bc", layer, *sources, l3_loss, _fingerprint(data, val), describe)
+    task = FitTask("l3_bc", layer, *sources, l3_loss, _fingerprint(data, val), describe)
     settings = _settings(cfg, cfg.l3_epochs, cfg.l3_batch_size, cfg.l3_lr)
     yield from _phase(task, settings, cfg, cfg.l3_bc_resume_path, stop)
 
@@ -161,7 +161,7 @@ def critic_epochs(
     train, check = CriticSource(data), None if val is None else CriticSource(val)
     if len(train) and layer.is_new:
         layer.scale_to(float(train.target.mean()), float(train.target.std()))
-    task = Task(CRITIC, layer, train, check, critic_loss, _fingerprint(data, val))
+    task = FitTask(CRITIC, layer, train, check, critic_loss, _fingerprint(data, val))
     settings = _settings(cfg, cfg.critic_epochs, cfg.critic_batch_size, cfg.critic_lr)
     yield from _phase(task, settings, cfg, cfg.critic_resume_path, stop)
 
@@ -191,7 +191,7 @@ def l3_awr_epochs(
     describe = _l3_describe(layer, data, cfg) | {"beta": cfg.awr_beta, "max_weight": cfg.awr_max_weight}
     describe |= {"lambda": cfg.awr_lambda, "critic": _digest(judge)}
     describe |= {"from": _digest(layer), "weights": {name: round(value, 6) for name, value in weights.items()}}
-    task = Task("l3_awr", layer, train, check, l3_loss, _fingerprint(data, val), describe)
+    task = FitTask("l3_awr", layer, train, check, l3_loss, _fingerprint(data, val), describe)
     settings = _settings(cfg, cfg.l3_awr_epochs, cfg.l3_batch_size, cfg.l3_awr_lr)
     yield from _phase(task, settings, cfg, cfg.l3_awr_resume_path, stop)
 
@@ -203,7 +203,7 @@ def l4_distill_epochs(
     _check_horizon(layer, data)
     sources = L4Source(data), None if val is None else L4Source(val)
     describe = _goals(data, cfg) | _begun(layer, cfg)
-    task = Task("l4_distill", layer, *sources, l4_loss, _fingerprint(data, val), describe)
+    task = FitTask("l4_distill", layer, *sources, l4_loss, _fingerprint(data, val), describe)
     settings = _settings(cfg, cfg.l4_epochs, cfg.l4_batch_size, cfg.l4_lr, average=0.0)
     yield from _phase(task, settings, cfg, cfg.l4_resume_path, stop)
 

@@ -33,7 +33,7 @@ class Source(Protocol):
 
 
 @dataclass(frozen=True)
-class Task:
+class FitTask:
     """Something to learn: a layer, its data, and the loss of a batch with the sums to report."""
 
     name: str
