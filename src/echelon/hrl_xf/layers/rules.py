@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from echelon.hrl_xf.layers.l3_situation import P_SIZE, Q_SIZE, Mode, Situation, legal_arrays, needed, share_of
@@ -15,22 +17,47 @@ from echelon.hrl_xf.state.threads import DELTA_P, DELTA_Q
 from echelon.runtime.arrays import Bools, Float32, Ints
 
 
+@dataclass(frozen=True)
+class RuleConstants:
+    """The numbers of the rules, chosen by playing (`experiments/rules_search.py`)."""
+
+    hold: float = 0.9
+    """share of a day's material in stock below which a factory fills up"""
+    expected: float = 0.3
+    """share of the lines that is expected to be sold on a day on which less is sold yet"""
+    late: int = 5
+    """days before the end from which on stock is not filled up any more"""
+    buy_days: int = 3
+    """days ahead for which a buyer buys"""
+    ask_power: float = 0.5
+    """a seller asks for (1 − time)^ask_power of the range of prices"""
+    ask_least: float = 0.0
+    """share of the way from the lowest price to its own present price below which a seller accepts nothing"""
+    bid_power: float = 1.0
+    """a buyer bids time^bid_power of the range of prices"""
+    bid_most: float = 0.0
+    """share of the way from the highest price to its own present bid above which a buyer accepts nothing"""
+    sell_share: float = 1.0
+    """share of a day's room that a seller offers to each partner"""
+
+
+CONSTANTS = RuleConstants()
+
+
 class HeuristicManager:
     """A goal without learning, from how the game counts stock (`l1_safety`): stock can be processed again every day, so
     a factory needs a full day's material once, early, and hardly any after that; and every day has lines of its own.
 
         short   = max(0, min(sales today, L) − stock − Q_in[0])
-        Q_buy   = max(short, [stock < HOLD · L and days left > LATE] · (L − stock + expected − Q_in[0]))    first bucket
+        Q_buy   = max(short, [stock < hold · L and days left > late] · (L − stock + expected − Q_in[0]))    first bucket
         Q_sell  = what L1 allows on the days of each bucket
 
-    `expected` are today's sales, at least EXPECTED · L where the output is negotiated: what is made today does not stay
-    in stock. Prices are L1's.
+    expected: today's sales, at least that constant · L where the output is negotiated, for what is made today does not
+    stay in stock. Prices are L1's.
     """
 
-    HOLD, EXPECTED, LATE = 0.9, 0.3, 5
-
-    def __init__(self, horizon: int = 40) -> None:
-        self.horizon = horizon
+    def __init__(self, horizon: int = 40, constants: RuleConstants = CONSTANTS) -> None:
+        self.horizon, self.constants = horizon, constants
         self._l1 = L1SafetyLayer(horizon)
 
     def goals_of_days(self, days: DayBatch) -> Float32:
@@ -38,8 +65,8 @@ class HeuristicManager:
         L, stock, arriving = days.n_lines, days.inventory_input, days.Q_in[:, 0]
         sales = np.minimum(days.Q_out[:, 0], L)
         short = np.maximum(0.0, sales - stock - arriving)
-        expected = np.where(days.can_sell, np.maximum(sales, self.EXPECTED * L), sales)
-        fills_up = (stock < self.HOLD * L) & (days.n_steps - days.current_step > self.LATE)
+        expected = np.where(days.can_sell, np.maximum(sales, self.constants.expected * L), sales)
+        fills_up = (stock < self.constants.hold * L) & (days.n_steps - days.current_step > self.constants.late)
         reachable = days.ahead <= days.last[:, None]
         goal = np.zeros((len(days), GOAL_SIZE // 4, 2, 2))  # bucket, side, [Q, P]
         goal[:, 0, 0, 0] = np.maximum(short, np.where(fills_up, L - stock + expected - arriving, 0.0))
@@ -75,15 +102,17 @@ class HeuristicExecutor:
     Same signature as the network's `act`; the history's state is not looked at. Each decision is made from its own
     situation alone, so a network can learn it.
 
-        seller: ACCEPT whatever is legal, on any day: prices differ by 10 %, an idle line earns nothing
-        buyer:  ACCEPT what arrives within BUY_DAYS and, with the better offers of the other threads, fits the open goal
+        seller: ACCEPT whatever is legal, on any day (ask_least 0): prices differ by 10 %, an idle line earns nothing
+        buyer:  ACCEPT what arrives within buy_days and, with the better offers of the other threads, fits the open goal
         else offer on the first open day: a seller all the day's room (the reservation spreads the threads over the
         days), a buyer α of the open goal. A seller asks for √(1 − time) of the range of prices: it holds out and comes
         down late; a buyer's price rises with time. END without a goal
     """
 
     mode: Mode = "direct"
-    BUY_DAYS = 3
+
+    def __init__(self, constants: RuleConstants = CONSTANTS) -> None:
+        self.constants = constants
 
     def act(
         self,
@@ -94,21 +123,23 @@ class HeuristicExecutor:
         greedy: bool = True,
     ) -> L3Actions:
         """ACCEPT, an offer, or END where nothing is legal or wanted."""
-        s, legal = situation, legal_arrays(situation, "direct", Q_SIZE, P_SIZE)
+        s, legal, c = situation, legal_arrays(situation, "direct", Q_SIZE, P_SIZE), self.constants
         n, seller, time = np.arange(len(s)), s.seller, s.relative_time.astype(np.float64)
         need, least = needed(s), legal.least
-        q, ahead, _ = s.seen.T
+        q, ahead, offered = s.seen.T
         better = s.others[:, 1] * s.others[:, 2] / np.maximum(s.others[:, 0], 1)  # pieces of better offers, about
-        wanted = seller | ((better + q <= need) & (ahead <= self.BUY_DAYS))
-        accept = legal.accept & wanted
-
-        near = legal.day & (seller[:, None] | (np.arange(s.open.shape[1]) <= self.BUY_DAYS))
-        day = near.argmax(axis=1)
         low, high = s.issues[:, 4].astype(np.float64), s.issues[:, 5].astype(np.float64)
-        price = np.floor(low + np.where(seller, np.sqrt(1.0 - time), time) * np.maximum(high - low, 0.0) + 1e-9)
+        way = np.where(seller, (1.0 - time) ** c.ask_power, time**c.bid_power)
+        price = np.floor(low + way * np.maximum(high - low, 0.0) + 1e-9)
+        wanted = seller | ((better + q <= need) & (ahead <= c.buy_days))
+        limit = np.where(seller, low + c.ask_least * (price - low), high - c.bid_most * (high - price))
+        accept = legal.accept & wanted & np.where(seller, offered >= limit, offered <= limit)
+
+        near = legal.day & (seller[:, None] | (np.arange(s.open.shape[1]) <= c.buy_days))
+        day = near.argmax(axis=1)
         affordable = np.floor(np.minimum(legal.money, 1e9) / np.maximum(price, 1.0))
         room = legal.most[n, day]
-        most = np.where(seller, room, np.minimum(room, affordable))
+        most = np.where(seller, np.ceil(c.sell_share * room), np.minimum(room, affordable))
         quantity = np.where(seller, most, np.minimum(np.maximum(share_of(s), least), most))
         possible = near[n, day] & (quantity >= least) & (seller | (need >= 1))
         op = np.where(accept, ACCEPT, np.where(possible, REJECT, END)).astype(np.int64)

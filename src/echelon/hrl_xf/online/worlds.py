@@ -112,9 +112,14 @@ def play_round_world(task: WorldTask, weights: Weights, past: Sequence[Weights] 
 
 def play_greedily(task: WorldTask, weights: Weights) -> list[PlayedSeat]:
     """Play a world as the agent plays in a tournament."""
+    return play_with(task, weights.layers())
+
+
+def play_with(task: WorldTask, layers: Layers) -> list[PlayedSeat]:
+    """Play a world with these layers in our seats."""
     _, world, agents = _built(task, ())
     for agent in agents:
-        agent.layers = weights.layers()
+        agent.layers = layers
     world.run()
     scores = world.scores()
     return [PlayedSeat(_place(a), float(scores[a.id]), a.fallbacks + a.errors) for a in agents]
