@@ -358,7 +358,7 @@ def test_a_taken_port_gives_the_next_free_one() -> None:
 
 @pytest.mark.slow
 def test_the_tuned_preset_learns_alice_and_bob_on_two_seeds_of_three(tmp_path: Path) -> None:
-    """About a minute per seed. Some seeds, others on every machine, settle before they meet the reward (docs/results)."""
+    """About a minute per seed. Some seeds, other ones on each machine, settle before they meet the reward."""
     tuned, learnt = preset("alice_and_bob"), 0
     for seed in (1, 2, 3):
         folder = tmp_path / str(seed)
