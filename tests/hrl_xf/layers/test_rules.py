@@ -7,8 +7,9 @@ import pytest
 
 from echelon.hrl_xf.layers.rules import HeuristicExecutor, HeuristicManager, RuleConstants
 from echelon.hrl_xf.state.day_batch import day_batch
+from echelon.hrl_xf.state.day_state import ACCEPT, REJECT
 from echelon.hrl_xf.state.l1_safety import L1SafetyLayer
-from echelon.hrl_xf.state.schema import ACCEPT, REJECT, DailyStatusEntry
+from echelon.hrl_xf.state.schema import DailyStatusEntry
 from tests.hrl_xf.layers.examples import Played, played
 from tests.hrl_xf.log_examples import PENGUIN_MIDDLE, RANDOM, log_of
 
