@@ -72,7 +72,7 @@ class Collection:
 def open_plan(
     output_dir: Path,
     kind: str,
-    what: dict[str, Any],
+    options: dict[str, Any],
     plan: TournamentPlan,
     worlds: list[PlannedWorld],
     params: dict[str, Any],
@@ -89,7 +89,7 @@ def open_plan(
                 f"{mark[:12]}); install the versions named in its config.json, or choose another folder"
             )
         return
-    write_config(output_dir, kind, what, PACKAGES)
+    write_config(output_dir, kind, options, PACKAGES)
     write_json(output_dir / "params.json", params | {"n_runs_per_world": plan.runs, "n_worlds": len(worlds)})
     write_json(
         plan_file,
@@ -101,12 +101,12 @@ def announce(
     plan: TournamentPlan,
     worlds: list[PlannedWorld],
     missing: list[PlannedWorld],
-    how: RunSettings,
+    settings: RunSettings,
     output_dir: Path,
 ) -> None:
     """Announce what will be played and about how long it will take."""
     factory_days = sum(len(w.agent_types) * w.n_steps for w in missing)
-    workers = n_workers(how.parallelism)
+    workers = n_workers(settings.parallelism)
     done = len(worlds) - len(missing)
     seconds = factory_days * _seconds_per_factory_day(worlds, output_dir) / workers
     log.info("field: %s", ", ".join(plan.labels or plan.competitors))
@@ -118,7 +118,7 @@ def announce(
         plan.runs,
         plan.n_competitors_per_world,
         minutes(seconds),
-        how.parallelism,
+        settings.parallelism,
         workers,
     )
     log.info("results go to %s", output_dir)
@@ -135,7 +135,7 @@ def _seconds_per_factory_day(worlds: list[PlannedWorld], output_dir: Path) -> fl
 def play_missing(
     worlds: list[PlannedWorld],
     missing: list[PlannedWorld],
-    how: RunSettings,
+    settings: RunSettings,
     output_dir: Path,
     track: tuple[str, ...] = (),
     compress: bool = False,
@@ -160,7 +160,7 @@ def play_missing(
     def replay(job: WorldJob) -> str:
         return f"echelon hrl replay {shlex.quote(str(output_dir))} --world {job.summary['index']}"
 
-    run = play_worlds(jobs, play_and_save, output_dir, how, replay)
+    run = play_worlds(jobs, play_and_save, output_dir, settings, replay)
     done = [result_path(output_dir, w.index) for w in worlds]
     return Collection([read_result(path) for path in done if path.exists()], len(worlds), run)
 

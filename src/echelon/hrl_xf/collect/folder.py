@@ -139,7 +139,11 @@ def read_struct(path: Path, kind: type[R], format_version: int) -> R:
 
 
 def play_worlds(
-    jobs: Sequence[WorldJob], fn: Callable[..., Any], folder: Path, how: RunSettings, replay: Callable[[WorldJob], str]
+    jobs: Sequence[WorldJob],
+    fn: Callable[..., Any],
+    folder: Path,
+    settings: RunSettings,
+    replay: Callable[[WorldJob], str],
 ) -> RunOutcome:
     """Play every job; one that fails is recorded under failed/ with the command that replays it, and the others
     continue."""
@@ -148,8 +152,8 @@ def play_worlds(
     started = time.perf_counter()
     failed: list[str] = []
     played = 0
-    with WorkProgress("worlds", len(jobs), quiet=how.quiet) as progress:
-        for result in run_tasks(how.parallelism, fn, tasks, timeout=how.world_timeout):
+    with WorkProgress("worlds", len(jobs), quiet=settings.quiet) as progress:
+        for result in run_tasks(settings.parallelism, fn, tasks, timeout=settings.world_timeout):
             job = by_name[result.name]
             failure = folder / FAILED / f"{job.stem}.json"
             if result.status == "ok" or job.ended:  # what ends a worker after the file is there, comes too late
@@ -162,14 +166,14 @@ def play_worlds(
             failed.append(f"{job.name}: {result.status}: {last_line(result.error)}")
             log.error("%s (details in %s)", failed[-1], failure)
             progress.failed()
-            if how.fail_fast:
+            if settings.fail_fast:
                 break
     return RunOutcome(played, failed, time.perf_counter() - started)
 
 
 def _failure(job: WorldJob, result: TaskResult[Any], replay: str) -> dict[str, Any]:
-    what = {"status": result.status, "error": result.error, "seconds": result.seconds, "replay": replay}
-    return dict(job.summary) | what
+    ended = {"status": result.status, "error": result.error, "seconds": result.seconds, "replay": replay}
+    return dict(job.summary) | ended
 
 
 def last_line(error: str | None) -> str:

@@ -31,15 +31,15 @@ def run(options: CompeteOptions) -> int:
     """Refuse what cannot work, play what is missing, then derive the tables from the results."""
     n_workers(options.parallelism)  # raises on a wrong one
     agents, competitors = competitors_of(options)
-    what, output_dir = plan_options(options, competitors), options.folder
-    plan = plan_of(what)
+    fixed, output_dir = plan_options(options, competitors), options.folder
+    plan = plan_of(fixed)
     if contents(output_dir):
-        check_same(output_dir, KIND, what)
+        check_same(output_dir, KIND, fixed)
     for spec in competitors:
         check_agent(spec)
     with exclusive(output_dir, KIND):
         worlds, params = plan_worlds(plan)
-        open_plan(output_dir, KIND, what, plan, worlds, params)
+        open_plan(output_dir, KIND, fixed, plan, worlds, params)
         code = code_by_world(worlds, competitors)
         set_old_apart(worlds, code, output_dir, options.keep_old)
         missing = [w for w in worlds if not options.keep_old and not result_path(output_dir, w.index).exists()]

@@ -1,14 +1,14 @@
 """`LogWriter`: a recorder's notes, written out as the log's entries.
 
-Notes are one flat list: a `Kind`, then five values for it, then the next kind. So a note makes no object that the
-garbage collector would have to look at, and a world of ten thousand notes leaves nothing behind but the list. They are
-written in the order they were taken, all at once, when somebody asks for the entries.
+Notes are one flat list of six values each: the method of `LogWriter` that writes the note, and five arguments for it.
+So a note makes no object that the garbage collector would have to look at, and a world of ten thousand notes leaves
+only the list. They are written in the order they were taken, all at once, when the entries are asked for.
 """
 
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from copy import copy
 from typing import Any
 
@@ -34,9 +34,8 @@ from echelon.hrl_xf.state.schema import (
     NegotiationSuccessEntry,
 )
 
-Kind = Callable[..., None]
-"""Which method of `LogWriter` writes a note; of the values it takes the first few."""
 WIDTH = 6
+"""values of a note"""
 
 REJECT, ACCEPT = ResponseType.REJECT_OFFER, ResponseType.ACCEPT_OFFER
 _NOT_YET = (ResponseType.WAIT, ResponseType.NO_RESPONSE)
