@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from echelon.envs.foreign.vector import TeamReward
     from echelon.hmasd.learning.own_loop import OwnLoop
 
-logger = logging.getLogger("echelon.hmasd")
+log = logging.getLogger(__name__)
 
 
 class HMASDAgent(Player):
@@ -174,7 +174,7 @@ class HMASDAgent(Player):
             raise ValueError("no round is stored; collect one and call store_round() first")
         self.disable_data_collection()
         rollout, samples = self._pending, self.samples_collected_this_round
-        logger.info("sync update begins: %d samples collected, policy version %d", samples, self.policy_version)
+        log.info("sync update begins: %d samples collected, policy version %d", samples, self.policy_version)
         self.learner.set_lr(self.config.learning_rate(self.samples_learnt))
         stats = self.learner.update(rollout)
         self._bring_home()
@@ -182,7 +182,7 @@ class HMASDAgent(Player):
         self.samples_learnt += samples
         self.samples_collected_this_round = 0
         self.enable_data_collection()
-        logger.info("sync update done: policy version is now %d, sample count is reset", self.policy_version)
+        log.info("sync update done: policy version is now %d, sample count is reset", self.policy_version)
         return stats
 
     def update(self, rollout: Rollout, /) -> UpdateStats:

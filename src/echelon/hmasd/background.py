@@ -15,7 +15,7 @@ from echelon.runtime.execution.executors import NamedExecutor, make_executor
 from echelon.runtime.metrics import MetricsWriter
 from echelon.runtime.seeding import task_seed
 
-logger = logging.getLogger("echelon.hmasd")
+log = logging.getLogger(__name__)
 
 Weights = dict[str, Tensor]
 RANDOM_EPISODES = 32
@@ -67,12 +67,12 @@ class BackgroundEvaluation:
             result, self._random = self._random.result(), None
             self.random_return = float(result.returns.mean())
             self.metrics.record("Eval/RandomReward", self.random_return, 0)
-            logger.info("random play: %s", result)
+            log.info("random play: %s", result)
         while self._running and (wait or self._running[0][1].done()):
             multiple, future, _ = self._running.pop(0)
             result = future.result()
             self.metrics.record_all(result.tags(), multiple)
-            logger.info("evaluation at %d: %s", multiple, result)
+            log.info("evaluation at %d: %s", multiple, result)
             self._compare(float(result.returns.mean()), multiple)
 
     random_return: float | None = None
@@ -83,7 +83,7 @@ class BackgroundEvaluation:
         self._below = self._below + 1 if self.random_return is not None and reward < self.random_return else 0
         if self._below and self._below % PATIENCE == 0:
             weights = "lower --lambda-team and --lambda-agent, or " if self.options.config.skilled else ""
-            logger.warning(
+            log.warning(
                 "at %d steps the last %d evaluations are all below random play (%.4g): what is learnt is not the "
                 "reward; %suse a tuned preset", multiple, self._below, self.random_return, weights,
             )  # fmt: skip

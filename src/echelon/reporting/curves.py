@@ -20,7 +20,7 @@ from echelon.hmasd.options import CurvesOptions
 from echelon.runtime.film import write_picture
 from echelon.runtime.metrics import Series, read_metrics
 
-logger = logging.getLogger("echelon.hmasd")
+log = logging.getLogger(__name__)
 
 COLOURS = ("#2a6f97", "#e07a2f", "#7a9e3f", "#8c5a9e", "#b5524a", "#3f8f5f", "#777777", "#c2a83e")
 RESULTS = ("Eval/SuccessRate", "Eval/RewardPerStep", "Training/Success_Rate", "Training/Step_Reward")
@@ -147,6 +147,6 @@ def run(options: CurvesOptions) -> int:
     figure = draw(groups, names, options.window)
     write_picture(figure, options.output)
     for line in table(groups, names[0]):
-        logger.info("%s", line)
-    logger.info("%s", options.output)
+        log.info("%s", line)
+    log.info("%s", options.output)
     return 0

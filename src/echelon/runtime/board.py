@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-logger = logging.getLogger("echelon.hmasd")
+log = logging.getLogger(__name__)
 
 TRIES = 100
 
@@ -24,7 +24,7 @@ def tensorboard(folder: Path, port: int) -> Iterator[int]:
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
-    logger.info("TensorBoard: http://localhost:%d", free)
+    log.info("TensorBoard: http://localhost:%d", free)
     try:
         yield free
     finally:

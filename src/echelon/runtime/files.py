@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-logger = logging.getLogger("echelon.files")
+log = logging.getLogger(__name__)
 
 TEMPORARY = ".tmp-"
 """Files with this prefix are unfinished; one found after a crash may be deleted."""
@@ -101,7 +101,7 @@ def locked(path: Path, *, waiting: str | None) -> Iterator[None]:
     except Timeout as error:
         if waiting is None:
             raise LockedError(path, holder.read_text() if holder.exists() else "unknown") from error
-        logger.info(waiting)
+        log.info(waiting)
         lock.acquire()
     try:
         holder.write_text(str(os.getpid()))

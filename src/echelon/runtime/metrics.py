@@ -26,7 +26,7 @@ import numpy as np
 
 from echelon.runtime.files import write_atomic
 
-logger = logging.getLogger("echelon.metrics")
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ class MetricsWriter:
 
     def _show(self) -> None:
         if self._line:
-            logger.info("step %s  %s", self._step, "  ".join(f"{name} {v:.4g}" for name, v in self._line.items()))
+            log.info("step %s  %s", self._step, "  ".join(f"{name} {v:.4g}" for name, v in self._line.items()))
             if self._also is not None and self._step is not None:
                 self._also.log(self._line, self._step)
             self._line = {}
@@ -121,12 +121,12 @@ class MetricsWriter:
 @contextmanager
 def without_console_lines() -> Iterator[None]:
     """Metrics go to their files only, for commands that print lines of their own."""
-    before = logger.level
-    logger.setLevel(logging.WARNING)
+    before = log.level
+    log.setLevel(logging.WARNING)
     try:
         yield
     finally:
-        logger.setLevel(before)
+        log.setLevel(before)
 
 
 def read_metrics(path: str | os.PathLike[str]) -> dict[str, Series]:
@@ -193,7 +193,7 @@ def _board(folder: Path, resume_step: int | None) -> Any:
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError:
-        logger.warning("TensorBoard is not installed: no event files; install it with: pip install tensorboard")
+        log.warning("TensorBoard is not installed: no event files; install it with: pip install tensorboard")
         return None
     return SummaryWriter(str(folder), purge_step=None if resume_step is None else resume_step + 1)
 

@@ -23,7 +23,7 @@ from echelon.envs.random_streams import world_seeds
 from echelon.envs.vector import FORMAT_VERSION, Observed, VectorEnv, VectorStep, check_actions
 from echelon.runtime.arrays import Array
 
-logger = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 TeamReward = Literal["mean", "sum"]
 
@@ -129,7 +129,7 @@ class ForeignVectorEnv(VectorEnv):
 
     def _warn(self, crashes: list[Crash]) -> None:
         for crash in crashes:
-            logger.warning("%s", crash_message(self.factory, crash))
+            log.warning("%s", crash_message(self.factory, crash))
 
     def _saved(self) -> dict[str, Array]:
         names = ["observation", "state", "alive", "world_seed", "episode", "crashes"]
@@ -172,7 +172,7 @@ class ForeignVectorEnv(VectorEnv):
         self._length[renewed], self._return[renewed] = 0, 0.0
         self.renewed = renewed if renewed.any() else None
         if self.renewed is not None:
-            logger.warning(
+            log.warning(
                 "%s: %d of %d worlds did not reach their saved state when their seeds and actions were "
                 "replayed (the environment is not deterministic%s); new episodes begin there",
                 self.factory, int(renewed.sum()), self.num_envs, f": {crashes[0].error}" if crashes else "",

@@ -13,7 +13,7 @@ from pathlib import Path
 from echelon.hmasd.bench.plan import PlannedRun
 from echelon.runtime.progress import minutes
 
-logger = logging.getLogger("echelon.bench")
+log = logging.getLogger(__name__)
 
 EVERY = 30.0
 """seconds between two lines"""
@@ -55,7 +55,7 @@ class BenchProgress:
     def log_line(self) -> None:
         """One line: how much is done, how fast, how long the rest takes."""
         seconds = time.monotonic() - self._started
-        logger.info("%s", line(self.steps(), self._total, self._first, seconds, self.counts))
+        log.info("%s", line(self.steps(), self._total, self._first, seconds, self.counts))
 
     @property
     def counts(self) -> str:

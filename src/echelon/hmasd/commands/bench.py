@@ -11,9 +11,9 @@ from typing import Any
 
 import msgspec
 
+from echelon.hmasd.bench import progress
 from echelon.hmasd.bench.picture import draw
 from echelon.hmasd.bench.plan import PlannedRun, plan_runs
-from echelon.hmasd.bench.progress import BenchProgress
 from echelon.hmasd.bench.results import BenchResults, is_finished, rows, summarise, table
 from echelon.hmasd.commands import train
 from echelon.hmasd.config import HMASDConfig
@@ -24,7 +24,7 @@ from echelon.runtime.film import write_picture
 from echelon.runtime.rundir import check_options, read_config
 from echelon.runtime.wandb_run import require_wandb
 
-logger = logging.getLogger("echelon.bench")
+log = logging.getLogger(__name__)
 
 FORMAT_VERSION = 1
 
@@ -34,7 +34,7 @@ def run(options: BenchOptions) -> int:
     planned = plan_runs(options)
     if options.dry_run:
         for each in planned:
-            logger.info("%s (%s steps)", each.name, f"{each.options.config.total_steps:,}")
+            log.info("%s (%s steps)", each.name, f"{each.options.config.total_steps:,}")
         return 0
     require_wandb(options.wandb)
     folder = options.output_dir
@@ -110,7 +110,7 @@ def mute_runs() -> Iterator[None]:
     handlers = list(logging.getLogger("echelon").handlers)
 
     def is_ours(record: logging.LogRecord) -> bool:
-        return record.name.startswith("echelon.bench") or record.levelno >= logging.ERROR
+        return record.name.startswith((__name__, progress.__name__)) or record.levelno >= logging.ERROR
 
     for handler in handlers:
         handler.addFilter(is_ours)
@@ -124,18 +124,18 @@ def mute_runs() -> Iterator[None]:
 def train_all(folder: Path, planned: Sequence[PlannedRun], executor: str, compare: Callable[[], object]) -> int:
     """Train what is not finished and compare whenever a run is; returns how many runs failed."""
     waiting = [each for each in planned if not is_finished(each)]
-    progress = BenchProgress(planned)
-    progress.finished = len(planned) - len(waiting)
-    logger.info("%s: %s", folder, progress.counts)
+    done = progress.BenchProgress(planned)
+    done.finished = len(planned) - len(waiting)
+    log.info("%s: %s", folder, done.counts)
     tasks = [Task(each.name, (each.options,)) for each in waiting]
-    with progress.logged():
+    with done.logged():
         for result in run_tasks(executor, train_one, tasks):
             record(folder, result)
-            progress.finished += result.status == "ok"
-            progress.failed += result.status != "ok"
-            progress.log_line()
+            done.finished += result.status == "ok"
+            done.failed += result.status != "ok"
+            done.log_line()
             compare()
-    return progress.failed
+    return done.failed
 
 
 def train_one(options: TrainOptions) -> None:
@@ -156,7 +156,7 @@ def record(folder: Path, result: TaskResult[None]) -> None:
     write_json(note, {"format_version": 1, "run": result.name, "status": result.status, "error": error,
                       "command": command})  # fmt: skip
     last = error.strip().splitlines()[-1] if error.strip() else result.status
-    logger.error("run %s: %s; %s; the others continue", result.name, last, note)
+    log.error("run %s: %s; %s; the others continue", result.name, last, note)
 
 
 def write_results(folder: Path, results: BenchResults) -> BenchResults:
@@ -170,9 +170,9 @@ def log_results(folder: Path, results: BenchResults, swept: bool) -> None:
     """Curves as a picture, and the tables on the console."""
     write_picture(draw(results), folder / "curves.svg")
     for text in table(results):
-        logger.info("%s", text)
+        log.info("%s", text)
     if swept:
-        logger.info(
+        log.info(
             "the best of several settings is partly luck: compare it on seeds that did not choose it (--first-seed)"
         )
-    logger.info("%s, %s; one page: echelon report %s", folder / "results.csv", folder / "curves.svg", folder)
+    log.info("%s, %s; one page: echelon report %s", folder / "results.csv", folder / "curves.svg", folder)

@@ -15,7 +15,7 @@ from echelon.hmasd.options import EvaluateOptions, SkillChoice
 from echelon.hmasd.player import find_checkpoint
 from echelon.runtime.files import write_json
 
-logger = logging.getLogger("echelon.hmasd")
+log = logging.getLogger(__name__)
 
 
 def run(options: EvaluateOptions) -> int:
@@ -30,7 +30,7 @@ def run(options: EvaluateOptions) -> int:
         results[choice] = played(agent, choice, options)
         told, _ = results[choice]
         by = "" if options.skills == ("coordinator",) else f"{choice:<11} "
-        logger.info("%s on %s: %s%s", where.name, agent.config.env, by, told)
+        log.info("%s on %s: %s%s", where.name, agent.config.env, by, told)
     if options.json_path is not None:
         contents = {choice: content for choice, (_, content) in results.items()}
         main = next(iter(contents))

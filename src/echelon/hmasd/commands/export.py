@@ -10,7 +10,7 @@ from echelon.hmasd.options import ExportOptions
 from echelon.runtime.files import write_json
 from echelon.runtime.metrics import export_csv, read_metrics
 
-logger = logging.getLogger("echelon.hmasd")
+log = logging.getLogger(__name__)
 
 
 def export_curves(run_dir: Path, target: Path) -> None:
@@ -40,5 +40,5 @@ def curves(run_dir: Path) -> dict[str, object]:
 def run(options: ExportOptions) -> int:
     """The command."""
     export_curves(options.run_dir, options.output)
-    logger.info("%s", options.output)
+    log.info("%s", options.output)
     return 0

@@ -21,7 +21,7 @@ from echelon.hmasd.worlds import make_worlds
 from echelon.runtime.film import check_film, write_film, write_picture
 from echelon.runtime.seeding import task_seed
 
-logger = logging.getLogger("echelon.hmasd")
+log = logging.getLogger(__name__)
 
 COLOURS = ("#ffe600", "#e377c2", "#00d5e0", "#8c4a2f", "#7cdd18", "#111111", "#d000b8", "#8a8a00", "#004d40", "#fffbb0")
 """Of skills; none is near a colour that a built-in environment draws roles or things in."""
@@ -78,8 +78,8 @@ def run(options: RenderOptions) -> int:
     agent = HMASDAgent.load(options.model_path)
     prepare_to_film(agent, options.env_options)
     episode = frames(agent, options.seed, options.greedy, options.max_steps, options.every)
-    logger.info("%s: %d frames", options.output, write_film(options.output, episode, options.fps))
+    log.info("%s: %d frames", options.output, write_film(options.output, episode, options.fps))
     if options.skills is not None:
         write_picture(draw_skills(agent, watch_skills(agent, options.seed)), options.skills)
-        logger.info("%s: what each skill does", options.skills)
+        log.info("%s: what each skill does", options.skills)
     return 0

@@ -36,7 +36,7 @@ from echelon.runtime.metrics import MetricsWriter, read_metrics, without_console
 from echelon.runtime.rundir import RunDir, open_run, read_config
 from echelon.runtime.wandb_run import WandbRun, require_wandb
 
-logger = logging.getLogger("echelon.hmasd")
+log = logging.getLogger(__name__)
 
 EVALUATION = "evaluation_"  # in a checkpoint, before the step of weights that wait for their evaluation
 
@@ -104,7 +104,7 @@ class Run:
         if same_worlds:
             self.worlds.load_state_dict(saved.tensors["worlds"])
         else:
-            logger.warning("%s has other worlds: its policies and counters are kept, its episodes are not", path)
+            log.warning("%s has other worlds: its policies and counters are kept, its episodes are not", path)
         self.loop.env_steps, self.loop.rounds = saved.state["env_steps"], saved.state["rounds"]
         self.episodes = saved.state["episodes"]
         self.unmeasured = {
@@ -176,7 +176,7 @@ def lead(options: TrainOptions, groups: Groups) -> None:
         metrics = stack.enter_context(MetricsWriter(folder.path, resume_step=resume_step, also=also))
         if should_start(options.tensorboard, options.no_tensorboard):
             stack.enter_context(tensorboard(folder.tensorboard, options.tensorboard_port))
-        stack.callback(logger.info, "curves: tensorboard --logdir %s", folder.tensorboard)
+        stack.callback(log.info, "curves: tensorboard --logdir %s", folder.tensorboard)
         train(training, folder, options, metrics)
     for kind in ("csv", "json"):
         export_curves(folder.path, folder.path / f"curves.{kind}")
@@ -206,7 +206,7 @@ def train(training: Run, folder: RunDir, options: TrainOptions, metrics: Metrics
                 training.save(folder.checkpoints, name, options.keep_checkpoints, evaluations.waiting)
         evaluations.record(wait=True)
         path = training.save(folder.checkpoints, "hmasd_sync_final", options.keep_checkpoints)
-        logger.info("training is complete: %d steps, %s", training.loop.env_steps, path)
+        log.info("training is complete: %d steps, %s", training.loop.env_steps, path)
     finally:
         evaluations.close()
 
@@ -216,14 +216,14 @@ def begin(training: Run, folder: RunDir, options: TrainOptions, groups: Groups) 
     config = options.config
     slots = config.samples_per_update // config.envs
     if config.skilled and config.k > slots:
-        logger.warning(
+        log.warning(
             "k=%d exceeds the %d steps of each world in a round, at whose end every choice of skills ends: skills last "
             "%d steps, in training and in use; use k of at most %d or rounds of at least %d samples",
             config.k, slots, config.played_k, slots, config.k * config.envs,
         )  # fmt: skip
     elif config.skilled and slots % config.k:
         suits = [k for k in range(2, slots + 1) if slots % k == 0]
-        logger.warning(
+        log.warning(
             "a round has %d steps of each world, which is not a multiple of k=%d: the last segment of a round is "
             "short; use k of %s", slots, config.k, ", ".join(map(str, suits)),
         )  # fmt: skip
@@ -232,7 +232,7 @@ def begin(training: Run, folder: RunDir, options: TrainOptions, groups: Groups) 
     groups.exchange(path)
     if path is not None:
         training.load(path)
-        logger.info("resuming from %s: %d steps", path, training.loop.env_steps)
+        log.info("resuming from %s: %d steps", path, training.loop.env_steps)
 
 
 def start_missing_evaluations(
@@ -256,7 +256,7 @@ def start_missing_evaluations(
 def progress(training: Run, done: Round[UpdateStats], rate: float) -> None:
     """One line per round."""
     total = training.loop.total_steps
-    logger.info(
+    log.info(
         "progress: %d/%d (%.1f%%), updates: %d, episodes: %d, %.0f steps/s",
         done.env_steps, total, min(100 * done.env_steps / total, 100.0), done.index + 1, training.episodes, rate,
     )  # fmt: skip
@@ -272,7 +272,7 @@ def evaluate_only(options: TrainOptions) -> int:
         raise ValueError(f"{path} was trained in {agent.config.env}, not in {given.env}; leave --env out")
     if given.env_options != agent.config.env_options:
         use_env_options(agent, given.env_options)
-    logger.info("%s: %s", path, evaluate(agent, options.eval_episodes, options.config.seed, options.eval_greedy))
+    log.info("%s: %s", path, evaluate(agent, options.eval_episodes, options.config.seed, options.eval_greedy))
     return 0
 
 

@@ -21,7 +21,7 @@ from echelon.runtime.execution.executors import ExecutorSpec, TaskLate, WorkerDi
 
 T = TypeVar("T")
 
-logger = logging.getLogger("echelon.tasks")
+log = logging.getLogger(__name__)
 
 RETRIES = 1
 """How often a task whose worker died runs again."""
@@ -135,7 +135,7 @@ def _result_of(future: Future[TaskResult[T]], flight: _Flight, spec: str) -> Tas
     if not isinstance(error, WorkerDied):  # `_work` never raises: the value or the arguments could not be sent
         return TaskResult(name, "error", error="".join(traceback.format_exception(error)), seconds=seconds)
     if flight.deaths < RETRIES:
-        logger.warning("a worker died while it ran %s; it runs again", name)
+        log.warning("a worker died while it ran %s; it runs again", name)
         return None
     return TaskResult(name, "died", error=f"{error}; {flight.deaths + 1} times", seconds=seconds)
 
