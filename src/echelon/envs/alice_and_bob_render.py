@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.patches import Circle, FancyBboxPatch, Polygon, Rectangle
 from numpy.typing import NDArray
 
 from echelon.envs.alice_and_bob import BLUE, BLUE_BUTTON, BLUE_DIAMOND, BOTH, RED, RED_BUTTON, RED_DIAMOND, SIDE
+from echelon.runtime.film import pixels
 
 WALL, FLOOR_LIGHT, FLOOR_DARK, INK = "#4a4f58", "#f7f7f4", "#efeee9", "#2b2f36"
 COLOURS = {RED: "#d64545", BLUE: "#3a6fd8"}
@@ -25,7 +25,6 @@ def draw_room(
 ) -> NDArray[np.uint8]:
     """Walls, buttons (squares), diamonds (hollow once collected), both agents, and a caption; 560 × 620 pixels."""
     figure = Figure(figsize=(5.6, 6.2), dpi=100, facecolor="white")
-    canvas = FigureCanvasAgg(figure)
     axes: Any = figure.add_axes((0.02, 0.01, 0.96, 0.88))
     axes.set(xlim=(-1, SIDE + 1), ylim=(SIDE + 1, -1), aspect="equal")
     axes.set_axis_off()
@@ -45,8 +44,7 @@ def draw_room(
     collected = "both collected" if held == BOTH else f"{bin(held).count('1')} of 2 diamonds collected"
     figure.text(0.5, 0.955, "Alice and Bob", ha="center", va="center", fontsize=14, weight="bold", color=INK)
     figure.text(0.5, 0.905, f"{caption}   ·   {collected}", ha="center", va="center", fontsize=11, color=INK)
-    canvas.draw()
-    return np.asarray(canvas.buffer_rgba())[..., :3].copy()
+    return pixels(figure)
 
 
 def _button(axes: Any, cell: Cell, colour: str, pressed: bool) -> None:

@@ -127,7 +127,9 @@ class HMASDConfig:
 
     def __post_init__(self) -> None:
         """Refuse what cannot be trained."""
-        for name in ("total_steps", "envs", "samples_per_update", "collectors", "k", "team_skills", "agent_skills"):
+        counts = ("total_steps", "envs", "samples_per_update", "collectors", "k", "team_skills", "agent_skills")
+        layers = ("hidden", "encoder_layers", "decoder_layers", "heads", "entity_width")
+        for name in (*counts, *layers, "recurrent_chunk", "discriminator_epochs"):
             if self.__dict__[name] < 1:
                 raise ValueError(f"{name}={self.__dict__[name]} must be at least 1")
         for name in ("samples_per_update", "final_samples_per_update"):
@@ -136,10 +138,6 @@ class HMASDConfig:
         if self.envs % self.collectors:
             fitting = [c for c in range(1, self.envs + 1) if self.envs % c == 0]
             raise ValueError(f"collectors={self.collectors} does not divide envs={self.envs}; use one of {fitting}")
-        layers = ("hidden", "encoder_layers", "decoder_layers", "heads", "entity_width")
-        for name in (*layers, "recurrent_chunk", "discriminator_epochs"):
-            if self.__dict__[name] < 1:
-                raise ValueError(f"{name}={self.__dict__[name]} must be at least 1")
         if self.hidden % self.heads:
             raise ValueError(f"hidden={self.hidden} is not a multiple of heads={self.heads}; change one of them")
         for name in ("lambda_h", "lambda_l", "lambda_e", "lambda_team", "lambda_agent"):

@@ -75,14 +75,13 @@ class TrainOptions:
         for name in ("eval_every", "checkpoint_every"):
             if self.__dict__[name] < 0:
                 raise ValueError(f"{name}={self.__dict__[name]} must not be negative; 0 turns it off")
-        if self.eval_episodes < 1:
-            raise ValueError(f"eval_episodes={self.eval_episodes} must be at least 1")
+        for name in ("eval_episodes", "learners"):
+            if self.__dict__[name] < 1:
+                raise ValueError(f"{name}={self.__dict__[name]} must be at least 1")
         if self.tensorboard and self.no_tensorboard:
             raise ValueError("--tensorboard and --no-tensorboard were both given; use one")
         if self.eval_only and self.model_path is None:
             raise ValueError("--eval-only needs --model-path: the checkpoint to evaluate")
-        if self.learners < 1:
-            raise ValueError(f"learners={self.learners} must be at least 1")
         if self.learners > 1 and (not self.config.group_gradients or self.config.collectors % self.learners):
             raise ValueError(
                 f"--learners {self.learners} share the groups of worlds; use --group-gradients --collectors "
@@ -105,19 +104,25 @@ class TrainOptions:
 
 
 @dataclass(frozen=True)
-class EvaluateOptions:
-    """Play test episodes with a trained agent."""
+class ModelOptions:
+    """A trained agent and the worlds it plays in."""
 
     model_path: Path
     """a checkpoint, or a run's directory (its last checkpoint)"""
-    episodes: int = 100
-    """episodes to play"""
     greedy: bool = False
     """take the most probable skill and action instead of drawing them, as in training"""
     seed: int = 0
-    """root of the test episodes' random streams"""
+    """root of the episodes' random streams"""
     env_options: tuple[str, ...] = ()
     """options in which the worlds differ from those of the training, each as name=value, such as max_steps=5000"""
+
+
+@dataclass(frozen=True)
+class EvaluateOptions(ModelOptions):
+    """Play test episodes with a trained agent."""
+
+    episodes: int = 100
+    """episodes to play"""
     skills: tuple[SkillChoice, ...] = ("coordinator",)
     """who chooses skills: coordinator; random: drawn evenly every k steps; fixed: one joint choice for
     all worlds and steps, the best of those tried in episodes of their own. Several are shown one below the other"""
@@ -188,14 +193,12 @@ class BenchOptions:
 
 
 @dataclass(frozen=True)
-class RenderOptions:
+class RenderOptions(ModelOptions):
     """Play one episode with a trained agent and keep it as a film, agents coloured by their skill.
 
-    With `--skills` also a picture of what each skill does.
+    With `--skills` also a picture of what each skill does. Third-party worlds are made with render_mode=rgb_array.
     """
 
-    model_path: Path
-    """a checkpoint, or a run's directory (its last checkpoint)"""
     output: Path = Path("episode.gif")
     """where the film goes: .gif, .webp, .png (animated), or .mp4 if imageio-ffmpeg is installed"""
     skills: Path | None = None
@@ -206,13 +209,6 @@ class RenderOptions:
     """steps per frame"""
     fps: int = 10
     """frames per second"""
-    greedy: bool = False
-    """take the most probable skill and action instead of drawing them, as in training"""
-    seed: int = 0
-    """root of the episode's random streams"""
-    env_options: tuple[str, ...] = ()
-    """options in which the world differs from those of the training, each as name=value; render_mode=rgb_array is added
-    for third-party worlds"""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Frames as a film: GIF, WebP and animated PNG by Pillow, MP4 by the ffmpeg of imageio-ffmpeg."""
+"""Figures as pictures and frames, frames as a film: GIF, WebP and animated PNG by Pillow, MP4 by imageio-ffmpeg."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 
 import matplotlib
 import numpy as np
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from PIL import Image
@@ -57,6 +58,13 @@ def _write_mp4(path: Path, frames: Iterable[Frame], fps: int) -> int:
     if film is not None:
         film.close()
     return count
+
+
+def pixels(figure: Figure) -> Frame:
+    """A figure as a frame."""
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    return np.asarray(canvas.buffer_rgba())[..., :3].copy()
 
 
 def write_picture(figure: Figure, path: Path) -> None:

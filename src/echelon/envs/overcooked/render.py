@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.patches import Circle, FancyBboxPatch, Rectangle, Wedge
 from numpy.typing import NDArray
@@ -25,6 +24,7 @@ from echelon.envs.overcooked.rules import (
     SOUP,
     pot,
 )
+from echelon.runtime.film import pixels
 
 FLOOR_COLOUR, FLOOR_LINE, COUNTER_COLOUR, COUNTER_LINE = "#f4efe6", "#e2dacb", "#b08d62", "#8c6d47"
 ONION_COLOUR, DISH_COLOUR, SOUP_COLOUR, POT_COLOUR = "#e9b949", "#ffffff", "#e07b16", "#3c4149"
@@ -49,7 +49,6 @@ def draw_kitchen(
     rows, columns = layout.shape
     height = rows * CELL + 0.7
     figure = Figure(figsize=(columns * CELL, height), dpi=100, facecolor="white")
-    canvas = FigureCanvasAgg(figure)
     axes: Any = figure.add_axes((0, 0, 1, rows * CELL / height))
     axes.set(xlim=(0, columns), ylim=(rows, 0), aspect="equal")
     axes.set_axis_off()
@@ -66,8 +65,7 @@ def draw_kitchen(
     title = layout.name.replace("_", " ")
     figure.text(0.5, 1 - 0.2 / height, title, ha="center", va="center", fontsize=13, weight="bold", color=INK)
     figure.text(0.5, 1 - 0.5 / height, caption, ha="center", va="center", fontsize=10, color=INK)
-    canvas.draw()
-    return np.asarray(canvas.buffer_rgba())[..., :3].copy()
+    return pixels(figure)
 
 
 def _cell(axes: Any, cell: Cell, kind: int) -> None:

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib import rc_context
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 from mpl_toolkits.mplot3d.art3d import Line3DCollection  # type: ignore[import-untyped]
 from numpy.typing import NDArray
+
+from echelon.runtime.film import pixels
 
 if TYPE_CHECKING:
     from echelon.envs.uav.env import UAVEnv
@@ -28,7 +29,6 @@ def draw_sky(env: UAVEnv, world: int, colours: Sequence[str] | None = None) -> N
     `colours` draws a ring around each UAV, for what a role does not say (its skill, say).
     """
     figure = Figure(figsize=(9.0, 7.2), dpi=100, facecolor="white")
-    canvas = FigureCanvasAgg(figure)
     with rc_context({"grid.color": "#dfe3e8", "grid.linewidth": 0.7}):  # 3-D axes read their grid's look only here
         axes: Any = figure.add_axes((0.0, 0.06, 1.0, 0.86), projection="3d")
     _dress(axes, env)
@@ -56,8 +56,7 @@ def draw_sky(env: UAVEnv, world: int, colours: Sequence[str] | None = None) -> N
     )
     figure.text(0.5, 0.965, env.spec.name, ha="center", va="center", fontsize=15, weight="bold", color=INK)
     figure.text(0.5, 0.928, caption(env, world), ha="center", va="center", fontsize=11, color=INK)
-    canvas.draw()
-    return np.asarray(canvas.buffer_rgba())[..., :3].copy()
+    return pixels(figure)
 
 
 def caption(env: UAVEnv, world: int) -> str:
