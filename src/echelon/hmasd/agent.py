@@ -60,7 +60,7 @@ class HMASDAgent(Player):
         """Optimisers and all; made when first asked for, so that an agent that only plays has none."""
         if self._learner is None:
             learning = copy.deepcopy(self.networks).to(self.device) if self._is_away else self.networks
-            self._learner = HMASDLearner(learning, self.config, groups=self._groups)
+            self._learner = HMASDLearner(learning, self.config, self._groups)
         return self._learner
 
     @property

@@ -38,9 +38,7 @@ class HMASDLearner:
     them, and only then do the discriminators learn from the round.
     """
 
-    def __init__(
-        self, networks: HMASDNetworks, config: HMASDConfig, version: int = 0, groups: Groups | None = None
-    ) -> None:
+    def __init__(self, networks: HMASDNetworks, config: HMASDConfig, groups: Groups | None = None) -> None:
         self.networks, self.config = networks, config
         keep_memory()
         learners = {}
@@ -52,7 +50,7 @@ class HMASDLearner:
             if policy is not None:
                 seed = task_seed(config.seed, "minibatches", level)
                 learners[level] = PPOLearner(
-                    policy, [JointAdam(policy.parameters(), config.lr)], options, seed, version, groups
+                    policy, [JointAdam(policy.parameters(), config.lr)], options, seed, groups=groups
                 )
         self.levels = LevelLearner(learners)
         self.discriminators: Discriminators | None = None

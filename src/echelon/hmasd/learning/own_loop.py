@@ -24,7 +24,6 @@ from echelon.envs.foreign.vector import TeamReward
 from echelon.envs.random_streams import world_seeds
 from echelon.envs.vector import EnvSpec
 from echelon.hmasd.config import HMASDConfig
-from echelon.hmasd.learning.episodes import Episodes
 from echelon.hmasd.learning.rollout import SkillCollector
 from echelon.hmasd.networks.networks import HMASDNetworks
 from echelon.onpolicy.batch import Rollout
@@ -61,11 +60,6 @@ class OwnLoop:
     def full(self) -> bool:
         """The round has all its steps."""
         return self._steps_left == 0
-
-    @property
-    def episodes(self) -> Episodes:
-        """Those that ended in the last round."""
-        return self.collector.episodes
 
     def actions(self, version: int, samples: int) -> list[dict[str, Any]]:
         """For every world the actions of its living agents, by name; starts a round of `samples` if none runs."""
