@@ -21,6 +21,8 @@ from echelon.hmasd.networks.sizes import spec_from_json, spec_to_json
         ({"start": -1}, "start must be at least 0"),
         ({"present": 3, "present_step": 0}, "present_step at least 1"),
         ({"origin": (0, 1, 2)}, "at most width=2"),
+        ({"width": 3, "place": 3}, "place must be 0, 1 or 2"),
+        ({"origin": (0,), "place": 2}, "with an origin at most its length"),
     ],
 )
 def test_a_set_checks_itself(wrong: dict[str, Any], message: str) -> None:
@@ -82,7 +84,8 @@ def test_wrong_declarations_are_one_clear_error(told: dict[str, Any], message: s
 
 
 def test_sets_of_joined_observations_are_moved_with_flags_and_origins() -> None:
-    one = EntitySet("foes", 2, 2, 2, present=6, origin=(0, 1))
-    assert joined_sets((one,), ("a", "b"), (9, 8))[1] == EntitySet("b.foes", 11, 2, 2, present=15, origin=(9, 10))
+    one = EntitySet("foes", 2, 2, 2, present=6, origin=(0, 1), place=2)
+    moved = EntitySet("b.foes", 11, 2, 2, present=15, origin=(9, 10), place=2)
+    assert joined_sets((one,), ("a", "b"), (9, 8))[1] == moved
     assert declared_sets({"entity_sets": {"state": [asdict(one)]}}) == ((), (one,))
     assert declared_sets({}) == ((), ())

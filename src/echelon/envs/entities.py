@@ -27,6 +27,9 @@ class EntitySet:
     origin: tuple[int, ...] = ()
     """places in the vector of the observer's own numbers that an entity's first numbers are compared with, such as its
     position: the networks see the differences"""
+    place: int = 0
+    """how many of an entity's first numbers, 0 to 2, are its place; the area should be about 1 wide, and without an
+    origin begin at 0: the networks then see where entities lie, and how near those of other sets are to them"""
 
     def __post_init__(self) -> None:
         if self.start < 0 or self.count < 1 or self.width < 1:
@@ -35,6 +38,8 @@ class EntitySet:
             raise ValueError(f"{self}: present must be at least 0 and present_step at least 1")
         if len(self.origin) > self.width or min(self.origin, default=0) < 0:
             raise ValueError(f"{self}: origin must name at most width={self.width} numbers of the vector")
+        if not 0 <= self.place <= min(2, self.width, len(self.origin) if self.origin else 2):
+            raise ValueError(f"{self}: place must be 0, 1 or 2, at most width, and with an origin at most its length")
 
     @property
     def end(self) -> int:

@@ -94,13 +94,13 @@ class UAVConfig:
         """UAVs and users; with a sensing range their flags come behind the time."""
         n, m = self.num_uavs, self.num_users
         flags = None if self.sensing_range is None else 3 + 2 * m + 3 * n + 1
-        uavs = EntitySet("uavs", 3 + 2 * m, n, 3, None if flags is None else flags + m, origin=(0, 1, 2))
-        return uavs, EntitySet("users", 3, m, 2, flags, origin=(0, 1))
+        uavs = EntitySet("uavs", 3 + 2 * m, n, 3, None if flags is None else flags + m, origin=(0, 1, 2), place=2)
+        return uavs, EntitySet("users", 3, m, 2, flags, origin=(0, 1), place=2)
 
     @property
     def state_sets(self) -> Sets:
         n, m = self.num_uavs, self.num_users
-        return EntitySet("uavs", 0, n, 3), EntitySet("users", 3 * n, m, 2)
+        return EntitySet("uavs", 0, n, 3, place=2), EntitySet("users", 3 * n, m, 2, place=2)
 
     @property
     def state_places(self) -> tuple[int, ...]:
