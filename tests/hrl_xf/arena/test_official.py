@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from scml.std.agents import SyncRandomStdAgent
 
-from echelon.hrl_xf.arena.official import plan_of, plan_options
+from echelon.hrl_xf.arena.official import official_plan, plan_options
 from echelon.hrl_xf.collect.folder import FolderError
-from echelon.hrl_xf.collect.plan import fingerprint, plan_worlds
+from echelon.hrl_xf.collect.plan import plan_fingerprint, plan_worlds
 from echelon.hrl_xf.collect.world import play, result_of
 from echelon.hrl_xf.commands import replay
 from echelon.hrl_xf.commands.compete import run
@@ -45,7 +45,7 @@ def small(folder: Path, *agents: str) -> CompeteOptions:
 def test_arguments_and_shields_reach_the_seats_and_scores_go_by_label() -> None:
     """Two of one class: scml would give each the sum of both."""
     options = small(Path("unused"), *TWINS)
-    worlds, _ = plan_worlds(plan_of(plan_options(options, [parse_agent(text) for text in TWINS])))
+    worlds, _ = plan_worlds(official_plan(plan_options(options, [parse_agent(text) for text in TWINS])))
     assert len(worlds) == 3, "one group, three rotations"
     seats: Counter[tuple[str, int]] = Counter()
     for planned in worlds:
@@ -118,8 +118,8 @@ def test_the_same_agent_twice_is_refused() -> None:
 
 def test_labels_are_not_part_of_a_collections_fingerprint() -> None:
     """A collection of this Echelon can still be resumed by one that adds to what a plan may say."""
-    from echelon.hrl_xf.commands.collect import plan_of as collection_plan
+    from echelon.hrl_xf.commands.collect import collection_plan
 
     plan = collection_plan(CollectOptions(configs=1, runs=1, max_top_2025=0, max_top_2024=0, steps=5))
-    assert fingerprint(plan, []) == "5970658cd0a2dde5cb82c07ad3ff010a26d63ee4b5de330ce37782a6be16fd2e"
-    assert fingerprint(replace(plan, labels=("a", "b")), []) != fingerprint(plan, [])
+    assert plan_fingerprint(plan, []) == "5970658cd0a2dde5cb82c07ad3ff010a26d63ee4b5de330ce37782a6be16fd2e"
+    assert plan_fingerprint(replace(plan, labels=("a", "b")), []) != plan_fingerprint(plan, [])

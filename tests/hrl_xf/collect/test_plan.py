@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from echelon.hrl_xf.collect.folder import FolderError
-from echelon.hrl_xf.collect.plan import TournamentPlan, fingerprint, plan_worlds
-from echelon.hrl_xf.commands.collect import check_output_dir, plan_of
+from echelon.hrl_xf.collect.plan import TournamentPlan, plan_fingerprint, plan_worlds
+from echelon.hrl_xf.commands.collect import check_output_dir, collection_plan
 from echelon.hrl_xf.options.collect import CollectOptions
 
 SMALL = TournamentPlan(
@@ -29,13 +29,13 @@ def test_the_same_plan_gives_the_same_worlds() -> None:
     first, _ = plan_worlds(SMALL)
     again, _ = plan_worlds(SMALL)
     assert [w.summary() for w in first] == [w.summary() for w in again]
-    assert fingerprint(SMALL, first) == fingerprint(SMALL, again)
+    assert plan_fingerprint(SMALL, first) == plan_fingerprint(SMALL, again)
 
 
 def test_another_seed_gives_other_worlds() -> None:
     other = replace(SMALL, seed=4)
     ours, theirs = plan_worlds(SMALL)[0], plan_worlds(other)[0]
-    assert fingerprint(SMALL, ours) != fingerprint(other, theirs)
+    assert plan_fingerprint(SMALL, ours) != plan_fingerprint(other, theirs)
     params = [w[0].config["world_params"]["__exact_params"]["profiles"] for w in (ours, theirs)]
     assert params[0] != params[1]
 
@@ -64,18 +64,18 @@ def test_every_competitor_sits_in_every_seat_equally_often(most: int | None, rot
 
 def test_too_few_worlds_for_a_fair_assignment_are_refused_with_both_numbers() -> None:
     with pytest.raises(ValueError, match=r"Cannot guarantee fair assignment: 6 competitors.* is 3; use at least 6"):
-        plan_of(CollectOptions(n_competitors_per_world=6, max_worlds_per_config=3))
+        collection_plan(CollectOptions(n_competitors_per_world=6, max_worlds_per_config=3))
 
 
 def test_more_competitors_than_there_are_is_refused() -> None:
     with pytest.raises(ValueError, match="between 1 and 12"):
-        plan_of(CollectOptions(n_competitors_per_world=13))
+        collection_plan(CollectOptions(n_competitors_per_world=13))
 
 
 def test_worlds_too_short_for_their_chain_are_refused() -> None:
     with pytest.raises(ValueError, match=r"--steps 4 is too short.*at least 5"):
         CollectOptions(steps=4)
-    shortest = plan_of(CollectOptions(configs=8, max_top_2025=0, max_top_2024=1, steps=5))
+    shortest = collection_plan(CollectOptions(configs=8, max_top_2025=0, max_top_2024=1, steps=5))
     assert {w.config["world_params"]["n_processes"] for w in plan_worlds(shortest)[0]} == {2, 3, 4}
 
 
@@ -88,23 +88,23 @@ def test_target_worlds_becomes_whole_rotations() -> None:
     options = CollectOptions(
         configs=2, runs=1, max_top_2025=1, max_top_2024=1, n_competitors_per_world=4, target_worlds=17, steps=5
     )
-    assert plan_of(options).max_worlds_per_config == 8
-    assert len(plan_worlds(plan_of(options))[0]) == 16
+    assert collection_plan(options).max_worlds_per_config == 8
+    assert len(plan_worlds(collection_plan(options))[0]) == 16
 
 
 def test_an_unknown_agent_is_refused_with_the_near_ones() -> None:
     with pytest.raises(ValueError, match="unknown agent 'PenguinAgnt'; did you mean PenguinAgent"):
-        plan_of(CollectOptions(track=("PenguinAgnt",)))
+        collection_plan(CollectOptions(track=("PenguinAgnt",)))
 
 
 def test_tracking_an_agent_that_does_not_play_is_refused() -> None:
     with pytest.raises(FolderError, match="not in this field"):
-        plan_of(CollectOptions(max_top_2024=0, track_only_penguin=True))
+        collection_plan(CollectOptions(max_top_2024=0, track_only_penguin=True))
 
 
 def test_a_wrong_executor_is_refused_before_anything_runs() -> None:
     with pytest.raises(ValueError, match="loky"):
-        plan_of(CollectOptions(parallelism="locky"))
+        collection_plan(CollectOptions(parallelism="locky"))
 
 
 def test_a_folder_with_other_content_is_refused(tmp_path: Path) -> None:

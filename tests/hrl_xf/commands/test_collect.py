@@ -8,7 +8,7 @@ from pathlib import Path
 
 from echelon.hrl_xf.collect.collection import play_missing
 from echelon.hrl_xf.collect.plan import plan_worlds
-from echelon.hrl_xf.commands.collect import open_collection, plan_of, tracked_by
+from echelon.hrl_xf.commands.collect import collection_plan, open_collection, tracked_by
 from echelon.hrl_xf.options.collect import CollectOptions
 from echelon.hrl_xf.state.schema import decode_log
 
@@ -16,7 +16,7 @@ OPTIONS = CollectOptions(configs=1, runs=1, max_top_2025=0, max_top_2024=1, step
 
 
 def test_a_full_disk_fails_worlds_and_leaves_no_half_log(tmp_path: Path) -> None:
-    plan = plan_of(OPTIONS)
+    plan = collection_plan(OPTIONS)
     worlds, params = plan_worlds(plan)
     open_collection(tmp_path, OPTIONS, plan, worlds, params)
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)

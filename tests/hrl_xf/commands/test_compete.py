@@ -81,7 +81,7 @@ def test_a_folder_that_is_not_an_arena_is_refused(tmp_path: Path) -> None:
         ({"agent": ("AS0",), "against": ""}, "cannot be compared"),
         ({"field": ""}, "--field is empty"),
         ({"parallelism": "locky"}, "loky"),
-        ({"worlds": 0}, "--worlds 0 must be at least 1"),
+        ({"worlds": 0}, "--configs 0 must be at least 1"),
         ({"steps": 4}, "--steps 4 is too short"),
         ({"keep_logs": -1}, "--keep-logs -1 must not be negative"),
     ],

@@ -81,7 +81,7 @@ def contest_of(options: CompeteOptions) -> Contest:
     """Turn options into competitors and a plan, checking all that can be checked before anything runs."""
     n_workers(options.parallelism)  # raises on a wrong one
     agents, competitors = competitors_of(options)
-    return Contest(plan_of(plan_options(options)), agents, competitors, options.worlds)
+    return Contest(arena_plan(plan_options(options)), agents, competitors, options.worlds)
 
 
 def plan_options(options: CompeteOptions) -> dict[str, Any]:
@@ -89,7 +89,7 @@ def plan_options(options: CompeteOptions) -> dict[str, Any]:
     return {"field": options.field, "seats": options.seats, "steps": options.steps, "seed": options.seed}
 
 
-def plan_of(saved: dict[str, Any]) -> ArenaPlan:
+def arena_plan(saved: dict[str, Any]) -> ArenaPlan:
     """The plan of a folder's plan_options options."""
     return ArenaPlan(parse_field(saved["field"]), saved["seats"], saved["steps"], saved["seed"])
 

@@ -67,7 +67,7 @@ def _check_different(competitors: Sequence[AgentSpec]) -> None:
             raise SpecError(f"{other!r} and {spec.label!r} are the same agent twice; leave one of them out")
 
 
-def plan_of(saved: Mapping[str, Any]) -> TournamentPlan:
+def official_plan(saved: Mapping[str, Any]) -> TournamentPlan:
     """The plan of a folder's plan_options options."""
     specs = [
         AgentSpec(label, one["module"], one["name"], one["shielded"], one["params"])

@@ -22,7 +22,7 @@ from negmas.tournaments import evaluate_tournament
 from echelon.hrl_xf.collect import history
 from echelon.hrl_xf.collect.code import agents_in
 from echelon.hrl_xf.collect.folder import PACKAGES, WORLDS, FolderError, RunOutcome, RunSettings, WorldJob, play_worlds
-from echelon.hrl_xf.collect.plan import PlannedWorld, TournamentPlan, fingerprint
+from echelon.hrl_xf.collect.plan import PlannedWorld, TournamentPlan, plan_fingerprint
 from echelon.hrl_xf.collect.scores import rank
 from echelon.hrl_xf.collect.world import WorldResult, play_and_save, read_result, result_path
 from echelon.hrl_xf.competitors.specs import AgentSpec
@@ -79,7 +79,7 @@ def open_plan(
 ) -> None:
     """Write the plan, or raise if it differs from the existing one."""
     (output_dir / WORLDS).mkdir(exist_ok=True)
-    mark = fingerprint(plan, worlds)
+    mark = plan_fingerprint(plan, worlds)
     plan_file = output_dir / "worlds.json"
     if plan_file.exists():
         saved = msgspec.json.decode(plan_file.read_bytes())["fingerprint"]

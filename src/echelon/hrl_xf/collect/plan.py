@@ -205,7 +205,7 @@ def _named(plan: TournamentPlan, configs: list[Config]) -> list[PlannedWorld]:
     return worlds
 
 
-def fingerprint(plan: TournamentPlan, worlds: list[PlannedWorld]) -> str:
+def plan_fingerprint(plan: TournamentPlan, worlds: list[PlannedWorld]) -> str:
     """Changes when the plan would play other worlds, be it by other options or by another scml."""
     exact = {w.config_id: w.config["world_params"]["__exact_params"] for w in worlds}
     worth = {name: {k: v for k, v in params.items() if k != "name"} for name, params in exact.items()}

@@ -52,7 +52,7 @@ _RUN_OPTIONS = {
 
 def run(options: CollectOptions) -> int:
     """The command: refuse what cannot work, then play what is missing, evaluate, register and report."""
-    plan = plan_of(options)
+    plan = collection_plan(options)
     output_dir = options.output_dir or default_output_dir()
     check_output_dir(output_dir, options)
     if not options.foreground:
@@ -78,7 +78,7 @@ def run(options: CollectOptions) -> int:
     return EXIT_SOME_FAILED if collected.run.failed else 0
 
 
-def plan_of(options: CollectOptions) -> TournamentPlan:
+def collection_plan(options: CollectOptions) -> TournamentPlan:
     """Turn options into a plan, checking all that can be checked before anything runs."""
     n_workers(options.parallelism)  # raises on a wrong one
     competitors = field_of(options)

@@ -9,7 +9,7 @@ import msgspec
 from echelon.hrl_xf.arena.contest import check_agent, competitors_of
 from echelon.hrl_xf.arena.official import (
     KIND,
-    plan_of,
+    official_plan,
     plan_options,
     set_old_apart,
     total_scores,
@@ -32,7 +32,7 @@ def run(options: CompeteOptions) -> int:
     n_workers(options.parallelism)  # raises on a wrong one
     agents, competitors = competitors_of(options)
     fixed, output_dir = plan_options(options, competitors), options.folder
-    plan = plan_of(fixed)
+    plan = official_plan(fixed)
     if contents(output_dir):
         check_same(output_dir, KIND, fixed)
     for spec in competitors:

@@ -10,17 +10,16 @@ from typing import Any
 
 import msgspec
 
-from echelon.hrl_xf.arena.contest import COMPETITORS
+from echelon.hrl_xf.arena.contest import COMPETITORS, arena_plan
 from echelon.hrl_xf.arena.contest import KIND as ARENA
-from echelon.hrl_xf.arena.contest import plan_of as arena_plan_of
 from echelon.hrl_xf.arena.official import KIND as OFFICIAL
-from echelon.hrl_xf.arena.official import plan_of as official_plan_of
+from echelon.hrl_xf.arena.official import official_plan
 from echelon.hrl_xf.arena.plan import configuration
 from echelon.hrl_xf.arena.world import start
 from echelon.hrl_xf.collect.collection import world_name
-from echelon.hrl_xf.collect.plan import PlannedWorld, fingerprint, plan_worlds
+from echelon.hrl_xf.collect.plan import PlannedWorld, plan_fingerprint, plan_worlds
 from echelon.hrl_xf.collect.world import play
-from echelon.hrl_xf.commands.collect import plan_of
+from echelon.hrl_xf.commands.collect import collection_plan
 from echelon.hrl_xf.competitors.specs import AgentSpec
 from echelon.hrl_xf.options.collect import CollectOptions, ReplayOptions
 from echelon.hrl_xf.recording import tracker
@@ -65,7 +64,7 @@ def arena_world(run_dir: Path, index: int, label: str | None) -> Any:
     saved = known[label]
     module, _, name = saved["agent"].rpartition(".")
     competitor = AgentSpec(label, module, name, saved["shielded"], saved["params"])
-    made = configuration(arena_plan_of(read_json(run_dir / "config.json")["options"]), index)
+    made = configuration(arena_plan(read_json(run_dir / "config.json")["options"]), index)
     log.info("playing configuration %d with %s, %d days", index, label, made.params["n_steps"])
     world = start(made, competitor)
     world.run()
@@ -77,10 +76,10 @@ def planned_world(run_dir: Path, index: int) -> PlannedWorld:
     if not (run_dir / "worlds.json").exists():
         raise ValueError(f"{run_dir} is not a collection (no worlds.json); give the folder `echelon hrl collect` wrote")
     options = read_json(run_dir / "config.json")["options"]
-    plan = official_plan_of(options) if _kind(run_dir) == OFFICIAL else plan_of(_saved_options(options))
+    plan = official_plan(options) if _kind(run_dir) == OFFICIAL else collection_plan(_saved_options(options))
     worlds, _ = plan_worlds(plan)
     saved = msgspec.json.decode((run_dir / "worlds.json").read_bytes())["fingerprint"]
-    if fingerprint(plan, worlds) != saved:
+    if plan_fingerprint(plan, worlds) != saved:
         raise ValueError(f"{run_dir} was planned by other versions of scml or negmas; see its config.json")
     if not 0 <= index < len(worlds):
         raise ValueError(f"--world {index}: {run_dir} has worlds 0..{len(worlds) - 1}")

@@ -77,7 +77,7 @@ FILL_UPS: dict[str, str] = {"GreedyStdAgent": _SCML, **BASELINES}
 """scml's default agents: they hold the seats of a league world that no competitor has."""
 
 OWN: dict[str, str] = {"LitaAgentHRL": "echelon.hrl_xf.agent", "LitaAgentRules": "echelon.hrl_xf.agent"}
-"""Ours: with learnt layers, and with rules alone. In no standard field; `--add` puts them into one."""
+"""Ours: with learnt layers, and with rules alone. In no standard field; `--add-agents` puts them into one."""
 
 ROSTER: dict[str, str] = {**TOP_2026, **TOP_2025, **TOP_2024, **FILL_UPS, **OWN}
 

@@ -291,7 +291,7 @@ def _read(data_dir: Path, file: LogFile, horizon: int) -> tuple[LogRecord, LogCo
     return record, columns_of(decoded, horizon)
 
 
-def fingerprint(records: Sequence[LogRecord], horizon: int) -> str:
+def records_fingerprint(records: Sequence[LogRecord], horizon: int) -> str:
     """Identifies the data: the same logs, in any folder, with the same features."""
     digests = "".join(sorted(record.digest for record in records))
     text = f"{FEATURE_VERSION} {CACHE_VERSION} {horizon} {digests}"

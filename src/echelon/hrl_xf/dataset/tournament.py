@@ -17,7 +17,7 @@ import msgspec
 import numpy as np
 from rich.console import Console
 
-from echelon.hrl_xf.dataset.cache import LogCache, LogRecord, fingerprint
+from echelon.hrl_xf.dataset.cache import LogCache, LogRecord, records_fingerprint
 from echelon.hrl_xf.dataset.shards import IN_MEMORY, Store, map_shard, ranges, read_metadata
 from echelon.hrl_xf.dataset.table_schema import OF_DAY, OF_LOG
 from echelon.hrl_xf.dataset.thread_tables import unpack_answer
@@ -240,7 +240,7 @@ class TournamentData:
     @property
     def fingerprint(self) -> str:
         """Identifies the data for a training."""
-        return fingerprint(self.records, self.horizon)
+        return records_fingerprint(self.records, self.horizon)
 
     def rows(self, table: str) -> Ints:
         """All rows of the chosen logs in `day`, `thread`, `decision` or `set`, log by log."""

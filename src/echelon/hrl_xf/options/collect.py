@@ -38,7 +38,7 @@ class CollectOptions:
     """how many of the best 2025 agents take part"""
     max_top_2024: int = 5
     """how many of the 2024 finalists take part"""
-    add: tuple[str, ...] = ()
+    add: Annotated[tuple[str, ...], tyro.conf.arg(name="add-agents", aliases=["--add"])] = ()
     """more competitors: names of the roster (LitaAgentRules …) or module:Class; the module may be a file here"""
     n_competitors_per_world: int | None = None
     """competitors in one world; if not given all of them, or four with --field league and champions"""

@@ -19,13 +19,13 @@ Seats = Literal["one", "each-level"]
 class CompeteOptions:
     """Compare agents: every competitor plays the same worlds in the same seats; differences come with intervals.
 
-    `echelon hrl compete --agent LitaAgentHRL --against top-2026:3,AS0,PenguinAgent --worlds 40`
+    `echelon hrl compete --agent LitaAgentHRL --against top-2026:3,AS0,PenguinAgent --configs 40`
 
     An agent is written [LABEL=]AGENT[:ARGUMENTS], where AGENT is a roster name, LitaAgentHRL, package.module:Class or
     shielded(AGENT), and ARGUMENTS is a training run's folder or key=value,key=value… for the constructor:
     LitaAgentHRL:runs/first, L1=LitaAgentHRL:l2=heuristic,l3=l1,l4=heuristic, shielded(PenguinAgent).
 
-    The same command on the same --output-dir resumes. More --worlds and further agents may be added: results are
+    The same command on the same --output-dir resumes. More --configs and further agents may be added: results are
     kept, unless the code or the weights of an agent have changed; then its worlds are played again.
     """
 
@@ -42,7 +42,7 @@ class CompeteOptions:
     official: Flag = False
     """the league's own format instead: a round robin of anac2024_std with total scores. Every group of four competitors
     plays every configuration, once for each rotation of the seats; nothing is paired, tracked or added later"""
-    worlds: int = 20
+    worlds: Annotated[int, tyro.conf.arg(name="configs", aliases=["--worlds"])] = 20
     """world configurations; each is played once by every competitor"""
     steps: int | None = None
     """days in a world; drawn from 50..200 for each configuration if not given"""
@@ -76,9 +76,9 @@ class CompeteOptions:
     """log errors only"""
 
     def __post_init__(self) -> None:
-        for name in ("worlds", "resamples"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"--{name} {getattr(self, name)} must be at least 1")
+        for option, value in (("configs", self.worlds), ("resamples", self.resamples)):
+            if value < 1:
+                raise ValueError(f"--{option} {value} must be at least 1")
         if self.keep_logs < 0:
             raise ValueError(f"--keep-logs {self.keep_logs} must not be negative")
         if self.steps is not None and self.steps < 5:

@@ -69,7 +69,7 @@ class OnlineOptions:
     """learning rate of the critic"""
     final_lr_share: float = 0.2
     """learning rates of the layers fall linearly to this share of what they were, at --rounds"""
-    average: float = 0.8
+    average: Annotated[float, tyro.conf.arg(name="weight-average")] = 0.8
     """the layers that are validated and saved are a running mean over rounds, each round keeps this share of it;
     0: the last ones as they are"""
     epochs: int = 3
@@ -127,8 +127,8 @@ class OnlineOptions:
             raise ValueError(f"--past {self.past} and --gae-lambda {self.gae_lambda} must be in 0..1")
         if not 0 < self.final_lr_share <= 1 or not 0 <= self.average < 1:
             raise ValueError(
-                f"--final-lr-share {self.final_lr_share} must be above 0 and at most 1, and --average {self.average} "
-                "0 or more and less than 1"
+                f"--final-lr-share {self.final_lr_share} must be above 0 and at most 1, and "
+                f"--weight-average {self.average} 0 or more and less than 1"
             )
         if self.past_every < 1 or self.keep_checkpoints < 1:
             raise ValueError("--past-every and --keep-checkpoints must be at least 1")

@@ -29,7 +29,7 @@ class FitOptions:
 
     seed: int = 0
     """of initial weights and the order of batches"""
-    average: float = 0.99
+    average: Annotated[float, tyro.conf.arg(name="weight-average", aliases=["--average"])] = 0.99
     """L2, L3 and critic: the weights that are validated and saved are a running mean, each step keeps this share of it:
     0.99 is the mean of about the last hundred steps; 0: the last weights as they are"""
     save_every: int = 1
@@ -47,7 +47,7 @@ class FitOptions:
                 f"--save-every {self.save_every} must be at least 1 and --early-stop {self.early_stop} not negative"
             )
         if not 0 <= self.average < 1:
-            raise ValueError(f"--average {self.average} must be 0 or more and less than 1")
+            raise ValueError(f"--weight-average {self.average} must be 0 or more and less than 1")
 
 
 @dataclass(frozen=True)
@@ -174,7 +174,7 @@ class TrainOptions:
     """what L4 sees as goal"""
     l2_model_path: Path | None = None
     """an L2 trained elsewhere, where l2 is not among the phases"""
-    l2_in_days: Flag = False
+    l2_in_days: Annotated[Flag, tyro.conf.arg(name="l2-stock-in-days", aliases=["--l2-in-days"])] = False
     """L2 sees stock and commitments in days of work, not as shares of the whole game's capacity"""
     l3_mode: Literal["residual", "direct"] = "residual"
     """residuals to L1's baseline (scheme E), or actions themselves (scheme F)"""

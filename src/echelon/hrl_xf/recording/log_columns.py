@@ -46,12 +46,12 @@ _STOCKS = (
     "inventory_input", "inventory_output", "needed_supplies", "needed_sales", "my_input_product", "my_output_product",
     "n_products",
 )  # fmt: skip
-_MONEYS = (
+_AMOUNTS = (
     "balance", "initial_balance", "spot_price_in", "spot_price_out", "production_cost", "shortfall_penalty",
     "storage_cost", "disposal_cost",
 )  # fmt: skip
 _OUTCOMES = ("profit", "shortfall_penalty", "storage_cost", "disposal_cost")
-_stocks, _moneys, _outcomes = attrgetter(*_STOCKS), attrgetter(*_MONEYS), attrgetter(*_OUTCOMES)
+_stocks, _amounts, _outcomes = attrgetter(*_STOCKS), attrgetter(*_AMOUNTS), attrgetter(*_OUTCOMES)
 
 COLUMNS: Final = (
     "day", "thread", "call", "asked", "seller", "round", "rounds", "on_table", "quantity_seen", "ahead_seen",
@@ -178,14 +178,14 @@ class _Reader:
         _within("commitments' days", len(commitments.Q_in), 0, self.horizon + 1)
         for name, value in zip(_STOCKS, _stocks(state), strict=True):
             _within(name, value, -1e8, 1e8)
-        for name, value in zip(_MONEYS, _moneys(state), strict=True):
+        for name, value in zip(_AMOUNTS, _amounts(state), strict=True):
             _within(name, value, -MOST_MONEY, MOST_MONEY)
         quantities = (*commitments.Q_in, *commitments.Q_out, 0)
         _within("the smallest commitment", min(quantities), 0, 1e8)
         _within("the largest commitment", max(quantities), 0, 1e8)
-        moneys = (*commitments.Payables, *commitments.Receivables, 0)
-        _within("the smallest payment", min(moneys), -MOST_MONEY, MOST_MONEY)
-        _within("the largest payment", max(moneys), -MOST_MONEY, MOST_MONEY)
+        amounts = (*commitments.Payables, *commitments.Receivables, 0)
+        _within("the smallest payment", min(amounts), -MOST_MONEY, MOST_MONEY)
+        _within("the largest payment", max(amounts), -MOST_MONEY, MOST_MONEY)
         for issues in (state.buy_issues, state.sell_issues):
             if issues is not None:
                 _within("the quantity issue's lower end", issues.quantity[0], 0, issues.quantity[1])

@@ -131,7 +131,7 @@ SOFTWARE.
 STARTER_COMMANDS = {
     "test": "python -m unittest @folder@.test_agent",
     "measure": "echelon hrl compete --agent @folder@:@name@ --agent LitaAgentHRL --against PenguinAgent,AS0 "
-    "--worlds 20 --output-dir arena_runs/@folder@",
+    "--configs 20 --output-dir arena_runs/@folder@",
     "watch": "echelon hrl play --agent @folder@:@name@",
     "report": "echelon report arena_runs/@folder@ -o @folder@.html",
     "export": "echelon hrl export --agent @folder@:@name@ -o @folder@.zip",
@@ -198,12 +198,12 @@ plays a world of ten days. If a method of yours fails, the rules play the rest o
 
 ## Measure it
 
-    echelon hrl compete --agent @folder@:@name@ --agent LitaAgentHRL --against PenguinAgent,AS0 --worlds 20 \\
+    echelon hrl compete --agent @folder@:@name@ --agent LitaAgentHRL --against PenguinAgent,AS0 --configs 20 \\
         --output-dir arena_runs/@folder@
 
 puts it, LitaAgentHRL and two champions into the same seats of the same worlds. Look at the paired differences
 of `@folder@:@name@`: a star means that a 95 % interval leaves out 0. After an edit the same command plays its worlds
-again; more `--worlds` make the intervals narrower.
+again; more `--configs` make the intervals narrower.
 
 ## Look at it
 
