@@ -1,8 +1,8 @@
 """Environment steps per second: our arrays over B worlds beside a loop over B single worlds through PettingZoo's API.
 
-Both step the same environment with the same actions in the same run, turn about, and are timed by the processor time
+Both step the same environment with the same actions in the same run, in turns, and are timed by the processor time
 they take, so that the figures hold on a busy machine. At the end, a third-party environment in this process and in
-worker processes, by the clock on the wall. Run: `python bench_envs.py` (about a minute; `--quick` for a look).
+worker processes, by wall-clock time. Run: `python bench_envs.py` (about a minute; `--quick` for fewer rounds).
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 All with 32 worlds in rounds of 32 steps, Alice_and_Bob also in rounds of whole episodes (100 steps), with the presets'
 networks and 15 epochs, in one process with one thread, timed by processor time so that the figures hold on a busy
 machine. Beside them, the same environment stepped one world at a time through PettingZoo's API. Run: `python
-bench_hmasd.py` (about two minutes; `--quick` for a look).
+bench_hmasd.py` (about two minutes; `--quick` for fewer rounds).
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def cases() -> dict[str, HMASDConfig]:
 
 
 def median_rate(work: Callable[[], None], steps: int, times: int) -> float:
-    """Median steps per CPU second over several goes, after one to warm up."""
+    """Median steps per CPU second over several repetitions, after one to warm up."""
     work()
     rates = []
     for _ in range(times):
