@@ -89,7 +89,7 @@ class HMASDConfig:
     decoder_layers: int = 3
     """blocks of the coordinator's decoder"""
     entity_width: int = 16
-    """numbers that each set of entities (users, other agents) becomes, where an environment declares some"""
+    """numbers that each set of entities without a place becomes, where an environment declares some"""
     heads: int = 8
     """attention heads"""
     recurrent: bool = True

@@ -106,7 +106,7 @@ _OVERCOOKED = replace(
 # and large on the way.
 _UAV = HMASDConfig(
     env_options=("max_steps=100",),
-    total_steps=2_000_000,
+    total_steps=640_000,
     envs=64,
     samples_per_update=6400,
     lambda_h=0.01,
