@@ -8,7 +8,7 @@ throughput. All UAVs share the one reward. Observations and state are in [0, 1].
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -18,24 +18,11 @@ from echelon.envs.dense import ALL, DenseEnv, Outcome, Rows
 from echelon.envs.parallel import SingleWorld
 from echelon.envs.uav import radio
 from echelon.envs.uav.config import UAVConfig, uav_config
+from echelon.envs.uav.radio import Network
 from echelon.envs.vector import BoxActions, EnvSpec, Position
 from echelon.runtime.arrays import Array, Bools, Float32
 
 IDLE, BASE_STATION, RELAY = 0, 1, 2
-
-
-@dataclass(frozen=True)
-class Network:
-    """The radio network of W worlds at one moment."""
-
-    server: NDArray[np.int64]  # (W, m): each user's UAV, −1 for none
-    quality: NDArray[np.float64]  # (W,)
-    throughput: NDArray[np.float64]  # (W, n): Mbit/s each UAV delivers
-    load: NDArray[np.int64]  # (W, n): users of each UAV
-    role: NDArray[np.int64]  # (W, n)
-    hops: NDArray[np.int64]  # (W, n): 0 for no route
-    next_hop: NDArray[np.int64]  # (W, n): −1 for a ground station or no route
-    ground_link: NDArray[np.bool_]  # (W, n, G)
 
 
 class UAVEnv(DenseEnv):
@@ -251,9 +238,11 @@ class UAVEnv(DenseEnv):
         return {"position": self.position, "users": self.users, **self.network.__dict__}
 
     def render(self, world: int = 0, colours: Sequence[str] | None = None) -> NDArray[np.uint8]:
-        from echelon.envs.uav.render import draw_sky
+        from echelon.envs.uav.render import Sky, draw_sky
 
-        return draw_sky(self, world, colours)
+        network = Network(*(array[world] for array in vars(self.network).values()))
+        place, users, step = self.position[world], self.users[world], int(self.step_count[world])
+        return draw_sky(Sky(self.spec.name, self.config, step, place, users, self.ground, network), colours)
 
 
 def parallel_env(preset: str = "uav1", render_mode: str | None = None, **options: Any) -> SingleWorld:

@@ -23,6 +23,20 @@ LOG_DISTANCE: dict[str, tuple[float, float]] = {
 }
 
 
+@dataclass(frozen=True)
+class Network:
+    """The radio network of W worlds at one moment; of one world without the first axis."""
+
+    server: Ints  # (W, m): each user's UAV, −1 for none
+    quality: Floats  # (W,)
+    throughput: Floats  # (W, n): Mbit/s each UAV delivers
+    load: Ints  # (W, n): users of each UAV
+    role: Ints  # (W, n)
+    hops: Ints  # (W, n): 0 for no route
+    next_hop: Ints  # (W, n): −1 for a ground station or no route
+    ground_link: Bools  # (W, n, G)
+
+
 def from_db(x: float) -> float:
     return float(10.0 ** (x / 10.0))
 
