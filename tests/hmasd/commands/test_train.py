@@ -357,10 +357,13 @@ def test_a_taken_port_gives_the_next_free_one() -> None:
 
 
 @pytest.mark.slow
-def test_the_tuned_preset_learns_alice_and_bob_on_two_seeds_of_three(tmp_path: Path) -> None:
-    """About a minute per seed. Some seeds, other ones on each machine, settle before they meet the reward."""
+def test_the_tuned_preset_learns_alice_and_bob_on_two_seeds_of_five(tmp_path: Path) -> None:
+    """About a minute per seed. Up to three seeds of ten, others on each machine, settle before they meet the reward.
+
+    With that share four of five are lost on one machine in thirty.
+    """
     tuned, learnt = preset("alice_and_bob"), 0
-    for seed in (1, 2, 3):
+    for seed in range(1, 6):
         folder = tmp_path / str(seed)
         config = replace(tuned.config, total_steps=768_000, seed=seed)
         run(replace(tuned, output_dir=folder, config=config, eval_every=768_000, eval_executor="serial", quiet=True))
