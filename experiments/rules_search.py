@@ -5,8 +5,8 @@
 Candidates are drawn around the present constants (`RuleConstants`), the first is these constants themselves. All play
 the same worlds of the league's field and of the champions' in turn, a seat on each level; after each stage the better
 third stays and plays as many more worlds as all did before. What is compared is the score less that of the present
-constants in the same seats. Prints every stage; the last line is the winner, whose gain is biased upwards, since it was
-chosen by it: play it on other worlds before it is believed.
+constants in the same seats. Prints the best of every stage, best first. The gain of the winner is biased upwards, since
+it was chosen by it: play it on other worlds before it is believed.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def drawn(draw: np.random.Generator) -> RuleConstants:
 def scores(executor: NamedExecutor, seed: int, indices: Sequence[int], who: Sequence[RuleConstants]) -> np.ndarray:
     """Mean score of the seats of each world.  # (candidates, worlds), not a number where a world failed"""
     tasks = [WorldTask(FIELDS[i % len(FIELDS)], seed, i, "each-level", 50, None) for i in indices]
-    played = play_all(executor, play_rules, [(task, c) for c in who for task in tasks], 600.0)
+    played = play_all(executor, play_rules, [(task, c) for c in who for task in tasks], 600.0, quiet=False)
     means = [math.nan if seats is None else float(np.mean([s.score for s in seats])) for seats in played]
     return np.array(means).reshape(len(who), len(tasks))
 
@@ -64,7 +64,9 @@ def scores(executor: NamedExecutor, seed: int, indices: Sequence[int], who: Sequ
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--worlds", type=int, default=1248, help="worlds to play in all")
-    parser.add_argument("--first", type=int, default=8, help="worlds each candidate plays in the first stage")
+    parser.add_argument(
+        "--first", type=int, default=8, help="worlds each candidate plays in the first stage, 2 or more"
+    )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--parallelism", default="loky")
     options = parser.parse_args()

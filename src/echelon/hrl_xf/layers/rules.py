@@ -19,7 +19,7 @@ from echelon.runtime.arrays import Bools, Float32, Ints
 
 @dataclass(frozen=True)
 class RuleConstants:
-    """The numbers of the rules, chosen by playing (`experiments/rules_search.py`)."""
+    """The numbers of the rules, chosen on development worlds; `experiments/rules_search.py` looks for better ones."""
 
     hold: float = 0.9
     """share of a day's material in stock below which a factory fills up"""
