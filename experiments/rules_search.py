@@ -42,11 +42,13 @@ def drawn(draw: np.random.Generator) -> RuleConstants:
         expected=round(draw.uniform(0.0, 0.8), 2),
         late=int(draw.integers(1, 12)),
         buy_days=int(draw.integers(1, 8)),
-        ask_power=round(math.exp(draw.uniform(math.log(0.15), math.log(2.0))), 2),
-        ask_least=float(draw.choice([0.3, 0.6, 0.8, 1.0])),
+        ask_power=round(math.exp(draw.uniform(math.log(0.3), math.log(3.0))), 2),
+        ask_end=round(draw.uniform(0.4, 1.0), 2),
+        patience=round(draw.uniform(0.0, 1.2), 2),
+        unknown=int(draw.integers(1, 11)),
+        next_day=round(draw.uniform(0.5, 1.0), 2),
         bid_power=round(math.exp(draw.uniform(math.log(0.3), math.log(4.0))), 2),
         bid_most=float(draw.choice([0.3, 0.6, 0.8, 1.0])),
-        sell_share=round(draw.uniform(0.3, 1.0), 2),
     )
     now = RuleConstants()
     picked = {f.name: getattr(other if draw.random() < 0.5 else now, f.name) for f in fields(RuleConstants)}

@@ -25,6 +25,7 @@ from echelon.hrl_xf.competitors.fallbacks import CountsFallbacks
 from echelon.hrl_xf.layers.layers import Layers
 from echelon.hrl_xf.play.choice import L2Choice, L3Choice, L4Choice, choose_layers, plain_layers, rule_layers
 from echelon.hrl_xf.play.day import AnsweredCall, DayPlay, Question
+from echelon.hrl_xf.play.memory import PartnerMemory
 from echelon.hrl_xf.state.day_state import ACCEPT, REJECT, Offer, Role
 from echelon.hrl_xf.state.l1_safety import L1SafetyLayer
 from echelon.hrl_xf.state.live import OffersMemory, day_state
@@ -76,7 +77,7 @@ class LitaAgentHRL(CountsFallbacks, StdSyncAgent):  # type: ignore[misc]
         self._seed = seed
         self._generator = seeding.rng(seed, "draws")  # raises if it is not a seed
         self._l1 = L1SafetyLayer()
-        self._offers = OffersMemory()
+        self._offers, self._memory = OffersMemory(), PartnerMemory()
         self._initial_balance: float | None = None
         self._play: DayPlay | None = None
         self._moment = (0, 0.0)
@@ -109,10 +110,10 @@ class LitaAgentHRL(CountsFallbacks, StdSyncAgent):  # type: ignore[misc]
         self._opened = set()
         cache = None if self._play is None else self._play.cache
         try:
-            self._play = DayPlay(state, self.layers, self._l1, partners, cache)
+            self._play = DayPlay(state, self.layers, self._l1, partners, cache, self._memory)
         except Exception as error:  # noqa: BLE001 - whatever a layer does wrong, the agent plays on
             self._fall_back(error)
-            self._play = DayPlay(state, rule_layers(), self._l1, partners)
+            self._play = DayPlay(state, rule_layers(), self._l1, partners, memory=self._memory)
         return self._play
 
     def step(self) -> None:

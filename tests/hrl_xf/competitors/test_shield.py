@@ -67,7 +67,11 @@ def test_acceptances_go_before_offers_whatever_their_order(six: Shield) -> None:
 
 
 def test_the_second_acceptance_gets_what_the_first_leaves(six: Shield) -> None:
-    assert six.decide({"A": take(4), "B": take(4), "C": offer(3)}) == {"A": take(4), "B": offer(1), "C": offer(1)}
+    assert six.decide({"A": take(4), "B": take(4), "C": offer(3)}) == {
+        "A": take(4),
+        "B": offer(2),
+        "C": offer(3, t=11),
+    }
 
 
 def test_a_sent_offer_is_reserved_until_it_is_answered(six: Shield) -> None:

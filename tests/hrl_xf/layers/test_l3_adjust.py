@@ -66,7 +66,7 @@ def test_the_rules_answer_where_l3_is_not_sure() -> None:
     call = asked(3).last_call
     assert call is not None
     probability = np.array([[0.1, 0.8, 0.1], [0.3, 0.45, 0.25], [0.05, 0.05, 0.9]], np.float32)
-    offer = call.situation.legal_baseline + np.array([0, 0, 1])
+    offer = call.situation.legal_baseline + np.array([0, 0, -1])
     chosen = replace(actions(np.array([REJECT, REJECT, END]), offer), op_log_probs=np.log(probability))
     rules = HeuristicExecutor().act(None, call.situation)
     made = guarded(chosen, call.situation, 0.5)

@@ -43,9 +43,9 @@ def test_what_fits_stays_as_it_is() -> None:
 
 
 def test_the_first_thread_has_the_first_claim() -> None:
-    """Ten pieces a day: 8 wanted, then 5 and 4 of the same day. Two threads are behind the first, then one."""
+    """Ten pieces a day: 8 wanted, then 5 and 4 of the same day, of which 2 are left; the next day has room for both."""
     settled = book_of(STOCK, "seller").settle(rejects((8, 10, 30), (5, 10, 31), (4, 10, 32)))
-    assert settled == rejects((8, 10, 30), (1, 10, 31), (1, 10, 32))
+    assert settled == rejects((8, 10, 30), (5, 11, 31), (4, 11, 32))
 
 
 def test_every_day_has_lines_of_its_own() -> None:
@@ -55,13 +55,21 @@ def test_every_day_has_lines_of_its_own() -> None:
 
 def test_an_offer_for_a_day_without_room_moves_to_the_nearest_open_day() -> None:
     settled = book_of(STOCK, "seller").settle([Wish(ACCEPT, (10, 10, 28)), *rejects((4, 10, 30))])
-    assert settled == [Wish(ACCEPT, (10, 10, 28)), *rejects((1, 11, 30))]
+    assert settled == [Wish(ACCEPT, (10, 10, 28)), *rejects((4, 11, 30))]
 
 
-def test_a_piece_is_left_for_each_thread_behind_if_there_are_enough() -> None:
+def test_a_sale_that_nearly_fits_stays_on_its_day() -> None:
+    """Eight of nine pieces on the wanted day are worth 8, nine on the next 7.2; of two and nine it is the other way."""
+    for promised, settled in ((2, (8, 15, 30)), (8, (9, 14, 30))):
+        book = book_of(STOCK, "seller")
+        book.hold([(promised, 15, 30)])
+        assert book.settle(rejects((9, 15, 30))) == rejects(settled)
+
+
+def test_where_only_one_day_is_left_the_first_takes_it() -> None:
     few = a_day(n_steps=11, inventory_input=2, sell_issues=Issues((1, 30), (10, 10), (27, 33)))
     settled = book_of(few, "seller").settle(rejects((2, 10, 30), (2, 10, 30), (2, 10, 30)))
-    assert settled == [*rejects((1, 10, 30), (1, 10, 30)), NOTHING], "nobody gets half a piece"
+    assert settled == [*rejects((2, 10, 30)), NOTHING, NOTHING]
 
 
 def test_an_acceptance_is_whole_or_none() -> None:
@@ -81,7 +89,7 @@ def test_where_nothing_is_left_threads_end() -> None:
 def test_what_is_held_is_gone() -> None:
     book = book_of(STOCK, "seller")
     book.hold([(9, 15, 30)])
-    assert book.settle(rejects((5, 15, 30))) == rejects((1, 15, 30)), "nine of ten are promised for day 15"
+    assert book.settle(rejects((1, 15, 30), (1, 15, 31))) == rejects((1, 15, 30), (1, 14, 31)), "nine of ten are gone"
 
 
 def test_a_buyer_spends_money_only_once() -> None:

@@ -121,7 +121,7 @@ class Shield:
             side.sort(key=lambda partner: wishes[partner].op != ACCEPT)
             if not side:
                 continue
-            found = self._book(role).settle([wishes[partner] for partner in side], refused="clip")
+            found = self._book(role).settle([wishes[partner] for partner in side], only_cut=True)
             for partner, wish in zip(side, found, strict=True):
                 self.changed += wish != wishes[partner]
                 settled[partner] = wish

@@ -67,6 +67,7 @@ class Situation:
     l1_op: Ints  # (N,) L1's own answer
     alpha: Float32  # (N,) L4's share
     spot: Float32  # (N, 2) spot prices in and out
+    asked: Ints  # (N,) the most pieces the partner asked for at once in the last days; 0: unknown, as in logs
 
     def __post_init__(self) -> None:
         if len(set(map(len, vars(self).values()))) != 1:
@@ -102,6 +103,7 @@ class Situation:
         last_mine: Bools,
         alpha: Float32,
         spot: Float32,
+        asked: Ints | None = None,
         base: LegalOffers | None = None,
     ) -> Situation:
         """Decisions in play: L1's view of the threads, and what the agent knows besides.
@@ -115,6 +117,7 @@ class Situation:
             seller=out.seller, relative_time=relative_time, issues=out.issues, B_free=out.B_free, safe=out.safe,
             open=out.open, others=others, on_table=on_table, seen=seen, own=own, last_mine=last_mine,
             l1_op=answers.op.astype(np.int64), alpha=alpha, spot=spot,
+            asked=np.zeros(len(seen), np.int64) if asked is None else asked,
         )  # fmt: skip
 
 

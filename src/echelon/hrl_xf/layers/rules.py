@@ -29,16 +29,20 @@ class RuleConstants:
     """days before the end from which on stock is not filled up any more"""
     buy_days: int = 3
     """days ahead for which a buyer buys"""
-    ask_power: float = 0.5
-    """a seller asks for (1 − time)^ask_power of the range of prices"""
-    ask_least: float = 0.0
-    """share of the way from the lowest price to its own present price below which a seller accepts nothing"""
+    ask_power: float = 1.0
+    """a seller asks for (1 − time / ask_end)^ask_power of the range of prices"""
+    ask_end: float = 0.9
+    """time from which on it asks for the lowest price: late is better than never"""
+    patience: float = 0.7
+    """a seller accepts what is at least patience · (1 − time) of what the partner has asked for lately"""
+    unknown: int = 5
+    """pieces to offer to a partner that has asked for nothing yet"""
+    next_day: float = 0.8
+    """what a piece is worth to a seller that is delivered a day later"""
     bid_power: float = 1.0
     """a buyer bids time^bid_power of the range of prices"""
     bid_most: float = 0.0
     """share of the way from the highest price to its own present bid above which a buyer accepts nothing"""
-    sell_share: float = 1.0
-    """share of a day's room that a seller offers to each partner"""
 
 
 CONSTANTS = RuleConstants()
@@ -97,16 +101,18 @@ class BaselineExecutor:
 
 
 class HeuristicExecutor:
-    """A round's action without learning: sell on any day to anyone who buys, buy what the goal wants, cheapest first.
+    """A round's action without learning: sell much at once to those who take much, buy what the goal wants.
 
-    Same signature as the network's `act`; the history's state is not looked at. Each decision is made from its own
-    situation alone, so a network can learn it.
+    Same signature as the network's `act`; the history's state is not looked at. A thread a day gives one deal, an idle
+    line earns nothing and prices differ by 10 %, so what counts is the quantity of that deal:
 
-        seller: ACCEPT whatever is legal, on any day (ask_least 0): prices differ by 10 %, an idle line earns nothing
+        room    = the most that may be sold on one day
+        wants   = what the partner asked for or bought at once, at most, in the last days (`asked`)
+        seller: ACCEPT q pieces, on any day and at any price, if q ≥ patience · (1 − time) · min(wants, room)
         buyer:  ACCEPT what arrives within buy_days and, with the better offers of the other threads, fits the open goal
-        else offer on the first open day: a seller all the day's room (the reservation spreads the threads over the
-        days), a buyer α of the open goal. A seller asks for √(1 − time) of the range of prices: it holds out and comes
-        down late; a buyer's price rises with time. END without a goal
+        else offer: a seller `wants` on the day with the most room for it, near days first (the reservation spreads the
+        threads over the days), a buyer α of the open goal. A seller begins at the highest price and comes down to the
+        lowest; a buyer's price rises with time. END without a goal
     """
 
     mode: Mode = "direct"
@@ -125,22 +131,26 @@ class HeuristicExecutor:
         """ACCEPT, an offer, or END where nothing is legal or wanted."""
         s, legal, c = situation, legal_arrays(situation, "direct", Q_SIZE, P_SIZE), self.constants
         n, seller, time = np.arange(len(s)), s.seller, s.relative_time.astype(np.float64)
+        days = np.arange(s.open.shape[1])
         need, least = needed(s), legal.least
         q, ahead, offered = s.seen.T
-        better = s.others[:, 1] * s.others[:, 2] / np.maximum(s.others[:, 0], 1)  # pieces of better offers, about
-        low, high = s.issues[:, 4].astype(np.float64), s.issues[:, 5].astype(np.float64)
-        way = np.where(seller, (1.0 - time) ** c.ask_power, time**c.bid_power)
-        price = np.floor(low + way * np.maximum(high - low, 0.0) + 1e-9)
-        wanted = seller | ((better + q <= need) & (ahead <= c.buy_days))
-        limit = np.where(seller, low + c.ask_least * (price - low), high - c.bid_most * (high - price))
-        accept = legal.accept & wanted & np.where(seller, offered >= limit, offered <= limit)
-
-        near = legal.day & (seller[:, None] | (np.arange(s.open.shape[1]) <= c.buy_days))
-        day = near.argmax(axis=1)
-        affordable = np.floor(np.minimum(legal.money, 1e9) / np.maximum(price, 1.0))
+        wants = np.where(s.asked > 0, s.asked, c.unknown)
+        near = legal.day & (seller[:, None] | (days <= c.buy_days))
+        pieces = np.where(near, np.minimum(legal.most, wants[:, None]), 0)
+        day = np.where(seller, (pieces * c.next_day**days).argmax(axis=1), near.argmax(axis=1))
         room = legal.most[n, day]
-        most = np.where(seller, np.ceil(c.sell_share * room), np.minimum(room, affordable))
-        quantity = np.where(seller, most, np.minimum(np.maximum(share_of(s), least), most))
+
+        low, high = s.issues[:, 4].astype(np.float64), s.issues[:, 5].astype(np.float64)
+        way = np.where(seller, np.maximum(1.0 - time / c.ask_end, 0.0) ** c.ask_power, time**c.bid_power)
+        price = np.floor(low + way * np.maximum(high - low, 0.0) + 1e-9)
+        enough = q >= c.patience * (1.0 - time) * np.minimum(s.asked, room)
+        better = s.others[:, 1] * s.others[:, 2] / np.maximum(s.others[:, 0], 1)  # pieces of better offers, about
+        fits = (better + q <= need) & (ahead <= c.buy_days) & (offered <= high - c.bid_most * (high - price))
+        accept = legal.accept & np.where(seller, enough, fits)
+
+        affordable = np.floor(np.minimum(legal.money, 1e9) / np.maximum(price, 1.0))
+        share = np.minimum(np.maximum(share_of(s), least), np.minimum(room, affordable))
+        quantity = np.where(seller, np.maximum(pieces[n, day], np.minimum(least, room)), share)
         possible = near[n, day] & (quantity >= least) & (seller | (need >= 1))
         op = np.where(accept, ACCEPT, np.where(possible, REJECT, END)).astype(np.int64)
         offer = np.where((op == REJECT)[:, None], np.stack([quantity, day, price], axis=-1), 0.0).astype(np.int64)

@@ -310,5 +310,5 @@ def situation_of(b: MicroBatch, alpha: Float32) -> Situation:
         goal=b.goal, open_goal=b.open_goal, baseline=d.baseline.astype(np.float32), legal_baseline=d.legal_baseline,
         seller=d.seller, relative_time=d.relative_time, issues=d.issues, B_free=d.B_free, safe=d.safe, open=d.open,
         others=d.others, on_table=d.on_table, seen=seen, own=own, last_mine=last_mine, l1_op=d.l1_op, alpha=alpha,
-        spot=d.spot.astype(np.float32),
+        spot=d.spot.astype(np.float32), asked=np.zeros(len(d.seller), np.int64),
     )  # fmt: skip

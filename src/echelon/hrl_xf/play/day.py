@@ -24,6 +24,7 @@ from echelon.hrl_xf.layers.l3_situation import Situation
 from echelon.hrl_xf.layers.l4_features import ThreadStates, global_features, thread_features
 from echelon.hrl_xf.layers.layers import Layers
 from echelon.hrl_xf.layers.protocols import L3Actions
+from echelon.hrl_xf.play.memory import PartnerMemory
 from echelon.hrl_xf.state.day_batch import Ledger, day_batch, outcome_of
 from echelon.hrl_xf.state.day_state import ACCEPT, END, REJECT, DayState, Offer, Role
 from echelon.hrl_xf.state.features import StateBuilder, role_one_hot
@@ -127,8 +128,10 @@ class DayPlay:
         layer: L1SafetyLayer,
         partners: Mapping[str, Role],
         cache: HistoryCache | None = None,
+        memory: PartnerMemory | None = None,
     ) -> None:
-        """`cache` is one of an earlier day, to be used again."""
+        """`cache` is one of an earlier day, to be used again; `memory` is kept from day to day."""
+        self.memory = PartnerMemory() if memory is None else memory
         self.step, self.layers, self.layer = state.current_step, layers, layer
         days = day_batch([state], layer.horizon)
         self.features = StateBuilder(layer.horizon).build(days)
@@ -180,6 +183,7 @@ class DayPlay:
         if thread.seen != seen or thread.last_mine or not thread.spoken:
             thread.offers.append(seen)
         thread.seen, thread.last_mine = seen, False
+        self.memory.tell(partner, self.step, seen.quantity)
 
     def said(self, partner: str, offer: Offer) -> None:
         """An offer of the agent has left for the partner."""
@@ -191,6 +195,7 @@ class DayPlay:
         """A negotiation ended in a deal."""
         self.failed(partner)
         self.ledger = self.ledger.with_deal(0, self.threads[partner].role, offer)
+        self.memory.tell(partner, self.step, int(offer[0]))
 
     def failed(self, partner: str) -> None:
         """A negotiation ended in nothing: nothing is promised in it any more, nor ever again."""
@@ -291,6 +296,7 @@ class DayPlay:
             last_mine=np.array([t.last_mine for t in threads]),
             alpha=alpha,
             spot=np.repeat(spot, K, axis=0),
+            asked=np.array([self.memory.asked(t.partner, self.step) for t in threads], np.int64),
         )
 
     def _states(self, threads: Sequence[Thread]) -> Float32:

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,9 +36,8 @@ class Wish:
 
 
 NOTHING = Wish(END, None)
-
-Refused = Literal["baseline", "clip"]
-"""What an acceptance that no longer fits becomes: L1's plain offer, or the offer itself as far as it is safe."""
+NEXT_DAY = 0.8
+"""What a piece is worth that is sold for a day later or earlier than wanted: then it is not sold for long ahead."""
 
 
 class Reservations:
@@ -66,20 +64,23 @@ class Reservations:
         """What L1 allows now."""
         return self.layer.compute(self.day, self._ledger, self.seller, self.issues)
 
-    def settle(self, wishes: Sequence[Wish], refused: Refused = "baseline") -> list[Wish]:
+    def settle(self, wishes: Sequence[Wish], *, only_cut: bool = False) -> list[Wish]:
         """The wishes of this side's threads, in their order, made safe all together, and reserved.
 
-        An acceptance that no longer fits becomes an offer (`refused`), an offer is clipped, and where nothing is left
-        the thread ends. A thread leaves a piece for each one behind it that makes an offer for the same day, if there
-        are enough; other days have lines of their own.
+        An acceptance that no longer fits becomes L1's plain offer, an offer is clipped, and where nothing is left the
+        thread ends. A sale that does not fit on its day goes to the day on which most of it fits, near days first:
+        every day has lines of its own. A purchase stays on its day as long as that is open.
+
+        `only_cut`: the wishes are those of another agent. Offers stay on their days, and an acceptance that no longer
+        fits becomes an offer of as much as is safe.
         """
         if self._all_fit(wishes):
             self.hold(w.offer for w in wishes if w.offer is not None)
             return list(wishes)
         settled: list[Wish] = []
-        for i, wish in enumerate(wishes):
+        for wish in wishes:
             if wish.op != END:
-                wish = self._fit(wish, wishes[i + 1 :], refused)
+                wish = self._fit(wish, only_cut)
                 self.hold([] if wish.offer is None else [wish.offer])
             settled.append(wish)
         return settled
@@ -101,23 +102,28 @@ class Reservations:
         cost = (asked[:, 0] * asked[:, 2]).sum()
         return bool((room[days] >= 0).all() and (self.seller[0] or cost <= first.B_free[0]))
 
-    def _fit(self, wish: Wish, behind: Sequence[Wish], refused: Refused) -> Wish:
+    def _fit(self, wish: Wish, only_cut: bool) -> Wish:
         assert wish.offer is not None
         today = int(self._ledger.step[0])
         out, asked = self.view(), in_days_ahead([wish.offer], today)
         if wish.op == ACCEPT:
             if self.layer.allows(out, asked)[0]:
                 return wish
-            if refused == "baseline":
+            if not only_cut:
                 base = self.layer.legal_baseline(out).outcome(0, today)
                 return NOTHING if base is None else Wish(REJECT, base)
-        q, t, p = wish.offer
-        ahead = t - today
-        if 0 <= ahead < out.safe.shape[1]:
-            waiting = sum(w.op == REJECT and w.offer is not None and w.offer[1] == t for w in behind)
-            q = int(min(q, max(1, out.safe[0, ahead] - waiting)))
-        clipped = self.layer.clip(out, np.array([[q, ahead, p]], np.float64)).outcome(0, today)
+        quantity, ahead, price = asked[0]
+        if self.seller[0] and not only_cut:
+            ahead = self._roomiest(out, int(quantity), int(ahead))
+        clipped = self.layer.clip(out, np.array([[quantity, ahead, price]], np.float64)).outcome(0, today)
         return NOTHING if clipped is None else Wish(REJECT, clipped)
+
+    def _roomiest(self, out: L1Output, quantity: int, ahead: int) -> int:
+        """The day for an offer: the most pieces of it, each day of distance taking off a part."""
+        days = np.arange(out.safe.shape[1])
+        inside = out.open[0] & (days >= self.issues[0, 2]) & (days <= self.issues[0, 3])
+        pieces = np.where(inside, np.minimum(np.floor(out.safe[0]), quantity) * NEXT_DAY ** np.abs(days - ahead), 0.0)
+        return int(pieces.argmax()) if pieces.any() else ahead
 
 
 def settle_call(
