@@ -16,7 +16,6 @@ from echelon.hrl_xf.networks.l3_executor import TemporalDecisionTransformer
 from echelon.hrl_xf.networks.l3_inputs import L3Inputs, Legal
 from echelon.hrl_xf.networks.l4_coordinator import GlobalCoordinator
 from echelon.hrl_xf.online.exploring import LOG_STD, unbounded
-from echelon.hrl_xf.state.day_state import REJECT
 from echelon.onpolicy.chunks import Chunks
 from echelon.onpolicy.distributions import soft_bounded
 from echelon.onpolicy.loss import Evaluation
@@ -82,12 +81,9 @@ class L4Policy(nn.Module):
 class L3Policy(nn.Module):
     """Op, day, Δq, Δp as trained offline."""
 
-    def __init__(self, layer: TemporalDecisionTransformer, counter_bias: float = 0.0) -> None:
-        """`counter_bias` is added to the logit of a counter-offer."""
+    def __init__(self, layer: TemporalDecisionTransformer) -> None:
         super().__init__()
         self.layer = layer
-        with torch.no_grad():
-            layer.op.bias[REJECT] += counter_bias
         if layer.view != "all":
             for parameter in layer.trunk.parameters():
                 parameter.requires_grad_(False)

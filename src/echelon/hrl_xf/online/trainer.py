@@ -81,7 +81,7 @@ class OnlineLearner:
         self.options = options
         torch.manual_seed(task_seed(options.seed, "online weights") % 2**32)  # new heads: critic, untrained L3
         l2, l3, l4 = initial_layers(options.init)
-        self.l2, self.l3 = L2Policy(l2, options.l2_deviation), L3Policy(l3, options.l3_counter_bias)
+        self.l2, self.l3 = L2Policy(l2, options.l2_deviation), L3Policy(l3)
         self.l4 = L4Policy(l4, options.l4_deviation)
         self.policies: dict[str, LayerPolicy] = {"l2": self.l2, "l3": self.l3, "l4": self.l4}
         self.start = {name: copy.deepcopy(policy).requires_grad_(False) for name, policy in self.policies.items()}

@@ -91,9 +91,6 @@ class OnlineOptions:
     deviations of the advantage per nat; falls linearly to 0 at --rounds"""
     l2_deviation: float = 0.2
     """standard deviation of L2's draws at the start, in its inner units (5 pieces; 10 % of the price)"""
-    l3_counter_bias: float = 0.0
-    """added to the logit of L3's counter-offers at the start: above 0 it accepts and ends later, and learns what more
-    rounds are worth"""
     l4_deviation: float = 0.3
     """standard deviation of the draws of L4's scores at the start"""
     reward: Reward = "profit"
