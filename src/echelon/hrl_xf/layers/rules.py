@@ -13,6 +13,7 @@ from echelon.hrl_xf.state.day_batch import DayBatch
 from echelon.hrl_xf.state.day_state import ACCEPT, END, REJECT
 from echelon.hrl_xf.state.goals import BUCKETS, GOAL_SIZE, goal_mask
 from echelon.hrl_xf.state.l1_safety import BUY_AT, SELL_AT, L1SafetyLayer
+from echelon.hrl_xf.state.reservation import NEXT_DAY
 from echelon.hrl_xf.state.threads import DELTA_P, DELTA_Q
 from echelon.runtime.arrays import Bools, Float32, Ints
 
@@ -37,7 +38,7 @@ class RuleConstants:
     """a seller accepts what is at least patience · (1 − time) of what the partner has asked for lately"""
     unknown: int = 5
     """pieces to offer to a partner that has asked for nothing yet"""
-    next_day: float = 0.8
+    next_day: float = NEXT_DAY
     """what a piece is worth to a seller that is delivered a day later"""
     bid_power: float = 1.0
     """a buyer bids time^bid_power of the range of prices"""
