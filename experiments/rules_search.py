@@ -46,7 +46,6 @@ def drawn(draw: np.random.Generator) -> RuleConstants:
         ask_end=round(draw.uniform(0.4, 1.0), 2),
         patience=round(draw.uniform(0.0, 1.2), 2),
         unknown=int(draw.integers(1, 11)),
-        next_day=round(draw.uniform(0.5, 1.0), 2),
         bid_power=round(math.exp(draw.uniform(math.log(0.3), math.log(4.0))), 2),
         bid_most=float(draw.choice([0.3, 0.6, 0.8, 1.0])),
     )

@@ -90,6 +90,7 @@ def played(path: Path, layer: L1SafetyLayer) -> Played:
         last_mine=np.zeros(n, np.bool_),
         alpha=np.full(n, 0.2, np.float32),
         spot=np.stack([moments.spot_price_in, moments.spot_price_out], axis=-1).astype(np.float32),
+        asked=np.zeros(n, np.int64),
     )
     expert = [ANSWERS.index(d.answer) for d in said]
     return Played(situation, out, layer.answer(out, offers, on_table), offers, on_table, expert)

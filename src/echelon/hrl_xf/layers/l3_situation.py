@@ -103,7 +103,7 @@ class Situation:
         last_mine: Bools,
         alpha: Float32,
         spot: Float32,
-        asked: Ints | None = None,
+        asked: Ints,
         base: LegalOffers | None = None,
     ) -> Situation:
         """Decisions in play: L1's view of the threads, and what the agent knows besides.
@@ -117,7 +117,7 @@ class Situation:
             seller=out.seller, relative_time=relative_time, issues=out.issues, B_free=out.B_free, safe=out.safe,
             open=out.open, others=others, on_table=on_table, seen=seen, own=own, last_mine=last_mine,
             l1_op=answers.op.astype(np.int64), alpha=alpha, spot=spot,
-            asked=np.zeros(len(seen), np.int64) if asked is None else asked,
+            asked=asked,
         )  # fmt: skip
 
 

@@ -13,7 +13,7 @@ from echelon.hrl_xf.state.day_batch import DayBatch
 from echelon.hrl_xf.state.day_state import ACCEPT, END, REJECT
 from echelon.hrl_xf.state.goals import BUCKETS, GOAL_SIZE, goal_mask
 from echelon.hrl_xf.state.l1_safety import BUY_AT, SELL_AT, L1SafetyLayer
-from echelon.hrl_xf.state.reservation import NEXT_DAY
+from echelon.hrl_xf.state.reservation import roomiest_day
 from echelon.hrl_xf.state.threads import DELTA_P, DELTA_Q
 from echelon.runtime.arrays import Bools, Float32, Ints
 
@@ -38,8 +38,6 @@ class RuleConstants:
     """a seller accepts what is at least patience · (1 − time) of what the partner has asked for lately"""
     unknown: int = 5
     """pieces to offer to a partner that has asked for nothing yet"""
-    next_day: float = NEXT_DAY
-    """what a piece is worth to a seller that is delivered a day later"""
     bid_power: float = 1.0
     """a buyer bids time^bid_power of the range of prices"""
     bid_most: float = 0.0
@@ -104,15 +102,15 @@ class BaselineExecutor:
 class HeuristicExecutor:
     """A round's action without learning: sell much at once to those who take much, buy what the goal wants.
 
-    Same signature as the network's `act`; the history's state is not looked at. A thread a day gives one deal, an idle
-    line earns nothing and prices differ by 10 %, so what counts is the quantity of that deal:
+    Same signature as the network's `act`; the history's state is not looked at. A partner gives at most one deal per
+    day, an idle line earns nothing and prices differ by 10 %, so what counts is the quantity of that deal:
 
-        room    = the most that may be sold on one day
-        wants   = what the partner asked for or bought at once, at most, in the last days (`asked`)
+        wants   = the most that the partner asked for or bought at once in the last days (`asked`)
+        room    = what may be sold on the day with the most room for it, near days first (`roomiest_day`)
         seller: ACCEPT q pieces, on any day and at any price, if q ≥ patience · (1 − time) · min(wants, room)
         buyer:  ACCEPT what arrives within buy_days and, with the better offers of the other threads, fits the open goal
-        else offer: a seller `wants` on the day with the most room for it, near days first (the reservation spreads the
-        threads over the days), a buyer α of the open goal. A seller begins at the highest price and comes down to the
+        else offer: a seller `wants` on that day (the reservation spreads the threads over the days), a buyer α of the
+        open goal. A seller begins at the highest price and comes down to the
         lowest; a buyer's price rises with time. END without a goal
     """
 
@@ -138,7 +136,7 @@ class HeuristicExecutor:
         wants = np.where(s.asked > 0, s.asked, c.unknown)
         near = legal.day & (seller[:, None] | (days <= c.buy_days))
         pieces = np.where(near, np.minimum(legal.most, wants[:, None]), 0)
-        day = np.where(seller, (pieces * c.next_day**days).argmax(axis=1), near.argmax(axis=1))
+        day = np.where(seller, roomiest_day(pieces, wants, np.zeros(len(s), np.int64)), near.argmax(axis=1))
         room = legal.most[n, day]
 
         low, high = s.issues[:, 4].astype(np.float64), s.issues[:, 5].astype(np.float64)

@@ -37,7 +37,17 @@ class Wish:
 
 NOTHING = Wish(END, None)
 NEXT_DAY = 0.8
-"""What a piece is worth that is sold for a day later or earlier than wanted: then it is not sold for long ahead."""
+"""What a piece is worth that is sold for a day later or earlier than wanted."""
+
+
+def roomiest_day(room: NDArray[np.number], wanted: Ints, ahead: Ints) -> Ints:
+    """The day for each sale: where most of what is wanted fits, less a part for each day of distance from `ahead`.
+
+    (N, H+1) pieces that may be sold, (N,), (N,) -> (N,); `ahead` where there is no room at all
+    """
+    distance = np.abs(np.arange(room.shape[1]) - ahead[:, None])
+    pieces = np.minimum(room, wanted[:, None]) * NEXT_DAY**distance
+    return np.where(pieces.any(axis=1), pieces.argmax(axis=1), ahead)
 
 
 class Reservations:
@@ -71,8 +81,8 @@ class Reservations:
         thread ends. A sale that does not fit on its day goes to the day on which most of it fits, near days first:
         every day has lines of its own. A purchase stays on its day as long as that is open.
 
-        `only_cut`: the wishes are those of another agent. Offers stay on their days, and an acceptance that no longer
-        fits becomes an offer of as much as is safe.
+        `only_cut`: the wishes are those of another agent. Offers too stay on their days as long as these are open, and
+        an acceptance that no longer fits becomes an offer of as much as is safe.
         """
         if self._all_fit(wishes):
             self.hold(w.offer for w in wishes if w.offer is not None)
@@ -114,16 +124,11 @@ class Reservations:
                 return NOTHING if base is None else Wish(REJECT, base)
         quantity, ahead, price = asked[0]
         if self.seller[0] and not only_cut:
-            ahead = self._roomiest(out, int(quantity), int(ahead))
+            days = np.arange(out.safe.shape[1])
+            inside = out.open & (days >= self.issues[:, 2:3]) & (days <= self.issues[:, 3:4])
+            ahead = roomiest_day(np.where(inside, np.floor(out.safe), 0.0), asked[:, 0], asked[:, 1])[0]
         clipped = self.layer.clip(out, np.array([[quantity, ahead, price]], np.float64)).outcome(0, today)
         return NOTHING if clipped is None else Wish(REJECT, clipped)
-
-    def _roomiest(self, out: L1Output, quantity: int, ahead: int) -> int:
-        """The day for an offer: the most pieces of it, each day of distance taking off a part."""
-        days = np.arange(out.safe.shape[1])
-        inside = out.open[0] & (days >= self.issues[0, 2]) & (days <= self.issues[0, 3])
-        pieces = np.where(inside, np.minimum(np.floor(out.safe[0]), quantity) * NEXT_DAY ** np.abs(days - ahead), 0.0)
-        return int(pieces.argmax()) if pieces.any() else ahead
 
 
 def settle_call(
