@@ -90,6 +90,13 @@ COMMANDS = (
         plays_worlds=True,
     ),
     Command(
+        ("hrl", "evolve"),
+        "improve trained layers by trying habits out: evolution strategies in the simulator",
+        "echelon.hrl_xf.options.evolve:EvolveOptions",
+        "echelon.hrl_xf.commands.evolve:run",
+        plays_worlds=True,
+    ),
+    Command(
         ("hrl", "evaluate"),
         "measure a trained layer and compare it with controls",
         "echelon.hrl_xf.options.train:EvaluateOptions",

@@ -60,7 +60,9 @@ def test_a_layer_that_is_given_need_not_be_in_the_run(tmp_path: Path, monkeypatc
         "l3": "l1",
         "l4_model_path": str(tmp_path / "other.safetensors"),
     }
-    with pytest.raises(SpecError, match=r"no l3_ppo.safetensors or l3_awr.*l3_bc.*l3=heuristic"):
+    with pytest.raises(
+        SpecError, match=r"no l3_evolved.safetensors or l3_ppo.safetensors or l3_awr.*l3_bc.*l3=heuristic"
+    ):
         parse_agent("LitaAgentHRL:run")
 
 

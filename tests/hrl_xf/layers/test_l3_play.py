@@ -19,7 +19,7 @@ from echelon.hrl_xf.networks.l3_executor import TemporalDecisionTransformer, loa
 from echelon.hrl_xf.networks.l3_inputs import L3Inputs
 from echelon.hrl_xf.state.day_state import REJECT
 from echelon.hrl_xf.state.l1_safety import L1SafetyLayer
-from echelon.hrl_xf.weights import BUNDLED, layer_in
+from echelon.hrl_xf.weights import BUNDLED, CLONED, layer_in
 from echelon.onpolicy.distributions import Product
 from tests.hrl_xf.layers.examples import played, wild
 from tests.hrl_xf.log_examples import PENGUIN_FIRST, PENGUIN_MIDDLE, RANDOM
@@ -39,7 +39,7 @@ def decisions() -> Situation:
         spoken = rng.random(n) < 0.6
         made_up = {
             "own": np.where(spoken[:, None], own, 0), "last_mine": spoken & (rng.random(n) < 0.5),
-            "others": rng.integers(0, 9, (n, 3)), "alpha": rng.random(n).astype(np.float32),
+            "others": rng.integers(0, 9, (n, 3)), "asked": rng.integers(0, 9, n), "alpha": rng.random(n).astype(np.float32),
             "open_goal": (20 * rng.random((n, 4, 2))).astype(np.float32),
         }  # fmt: skip
         found.append({f.name: getattr(s, f.name) for f in fields(s)} | made_up)
@@ -52,10 +52,15 @@ DECISIONS = decisions()
 def layer_of(name: str, mode: Mode = "residual", view: View = "all") -> TemporalDecisionTransformer:
     if name == "bundled":
         return load_l3(layer_in(BUNDLED, "l3"))
+    if name == "habits":
+        layer = load_l3(layer_in(CLONED, "l3")).with_habits()
+        assert layer.habits is not None
+        torch.nn.init.normal_(layer.habits, std=2.0, generator=torch.Generator().manual_seed(3))
+        return layer
     return wild(TemporalDecisionTransformer(mode=mode, view=view, width=16, heads=2), 12, 0.1)
 
 
-LAYERS = [("bundled", "residual", "all"), ("wild", "residual", "all"), ("wild", "direct", "all"),
+LAYERS = [("bundled", "residual", "all"), ("habits", "residual", "all"), ("wild", "residual", "all"), ("wild", "direct", "all"),
           ("wild", "residual", "last_token"), ("wild", "direct", "context")]  # fmt: skip
 
 

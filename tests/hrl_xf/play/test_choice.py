@@ -110,7 +110,8 @@ def test_a_missing_file_is_named_with_the_cure(tmp_path: Path, run: Path) -> Non
     empty = tmp_path / "empty"
     empty.mkdir()
     with pytest.raises(
-        FileNotFoundError, match=r"no l3_ppo.safetensors or l3_awr.safetensors or l3_bc.safetensors; .* l3=heuristic"
+        FileNotFoundError,
+        match=r"no l3_evolved.safetensors or l3_ppo.safetensors or .* or l3_bc.safetensors; .* l3=heuristic",
     ):
         choose_layers("heuristic", empty, "heuristic")
     with pytest.raises(FileNotFoundError, match=r"nothing_here.safetensors does not exist"):

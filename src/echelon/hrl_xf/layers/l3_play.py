@@ -11,6 +11,16 @@ from typing import ClassVar, Literal, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from echelon.hrl_xf.layers.l3_habits import (
+    KINDS,
+    TERMS,
+    HabitInputs,
+    answer_terms,
+    day_terms,
+    habit_inputs,
+    price_terms,
+    quantity_terms,
+)
 from echelon.hrl_xf.layers.l3_history import HistoryCache, PlayTrunk
 from echelon.hrl_xf.layers.l3_situation import (
     CONTEXT,
@@ -79,6 +89,7 @@ class PlayExecutor:
         max_tokens: int,
         view: View,
         shares: bool = False,  # files that do not name it are older than it
+        habits: bool = False,
     ) -> None:
         self.mode, self.view, self.width, half = mode, view, width, hidden // 2
         self.shares = shares and view != "last_token"
@@ -94,8 +105,10 @@ class PlayExecutor:
         self.p_head = weights.linear("p_head", half, P_SIZE + RATIOS + 2)
         self.q_day, self.p_day = (weights.take(f"{name}.weight", horizon + 1, half) for name in ("q_day", "p_day"))
         self.op_prior, self.prior = weights.take("op_prior", 3, 3), weights.take("prior", 3)
+        self.habits = weights.take("habits", len(KINDS), len(TERMS)) if habits else None
         self.days = np.arange(horizon + 1)
         self.quantities, self.prices = np.arange(Q_SIZE), np.arange(P_SIZE)
+        self._places = [x.astype(np.float32) for x in (self.days, self.quantities, self.prices)]
 
     def new_cache(self, threads: int) -> HistoryCache:
         """Caches for the histories of `threads` threads, all empty."""
@@ -119,12 +132,15 @@ class PlayExecutor:
         logits = self.op(h)
         if self.view != "last_token":
             logits += PRIOR_SCALE * self.op_prior[s.l1_op]
+        habits = None if self.habits is None else habit_inputs(self.habits, s, legal)
+        if habits is not None:
+            logits = logits + answer_terms(np, habits, self._places[0])
         op, log_prob, op_log_probs = pick(logits, ops, None)
         day, dq, dp = np.zeros((3, len(s)), np.int64)
         offer = np.zeros((len(s), 3), np.int64)
         asked = np.flatnonzero(op == REJECT)
         if len(asked):
-            r = _Rows(s, legal, h, asked)
+            r = _Rows(s, legal, h, asked, habits)
             chosen_day, of_day, _ = pick(*self._day(r), asked)
             chosen_q, of_q, _ = pick(*self._quantity(r, chosen_day), asked)
             chosen_p, of_p, _ = pick(*self._price(r, chosen_day, chosen_q), asked)
@@ -151,6 +167,8 @@ class PlayExecutor:
         for i, offer in enumerate((r.seen, r.own)):
             logits += match[:, i : i + 1] * ((self.days == offer[:, 1:2]) & (offer[:, :1] > 0))
         logits += self._prior(0) * (self.days == r.base[:, 1:2])
+        if r.habits is not None:
+            logits = logits + day_terms(np, r.habits, self._places[0])
         return logits, r.legal.day
 
     def _quantity(self, r: _Rows, day: Ints) -> tuple[Float32, Bools]:
@@ -166,6 +184,8 @@ class PlayExecutor:
         for i, other in enumerate(named, Q_SIZE + PIECES):
             logits += out[:, i : i + 1] * (q == other)
         logits += self._prior(1) * (q == r.base[:, :1])
+        if r.habits is not None:
+            logits = logits + quantity_terms(np, r.habits, self._places[1])
         return logits, (q >= r.legal.least[:, None]) & (q <= most)
 
     def _against_share(self, r: _Rows, q: Ints, most: NDArray[np.integer], out: Float32) -> Float32:
@@ -193,6 +213,8 @@ class PlayExecutor:
         for i, offer in enumerate((r.seen, r.own), size + ratios):
             logits += out[:, i : i + 1] * ((p == offer[:, 2:]) & (offer[:, :1] > 0))
         logits += self._prior(2) * (p == r.base[:, 2:])
+        if r.habits is not None:
+            logits = logits + price_terms(np, r.habits, self._places[2])
         inside = (p >= legal.low_p[:, None]) & (p <= legal.high_p[:, None])
         return logits, inside & (quantity[:, None] * p <= legal.money[:, None])
 
@@ -200,8 +222,9 @@ class PlayExecutor:
 class _Rows:
     """The decisions that are asked for an offer."""
 
-    def __init__(self, s: Situation, legal: LegalArrays, h: Float32, asked: Ints) -> None:
+    def __init__(self, s: Situation, legal: LegalArrays, h: Float32, asked: Ints, habits: HabitInputs | None) -> None:
         self.n = np.arange(len(asked))
+        self.habits = None if habits is None else habits.take(asked)
         self.h, self.legal = h[asked], legal.take(asked)
         self.seen, self.own, self.base = s.seen[asked], s.own[asked], s.legal_baseline[asked]
         self.need, self.share, self.alpha = needed(s)[asked], share_of(s)[asked], s.alpha[asked]

@@ -27,6 +27,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from echelon.hrl_xf.layers.l3_habits import KINDS, TERMS, answer_terms, day_terms, price_terms, quantity_terms
 from echelon.hrl_xf.layers.l3_history import HistoryCache
 from echelon.hrl_xf.layers.l3_play import PlayExecutor, View
 from echelon.hrl_xf.layers.l3_situation import (
@@ -64,6 +65,10 @@ class Heads:
         h = functional.relu(layer.fuse(torch.cat([state, context], -1)))
         self.h: Tensor = h + functional.relu(layer.mix(h))
         self.based = layer.mode == "residual"
+        self.habits = None if layer.habits is None else x.for_habits(layer.habits)
+
+    def _places(self, count: int) -> Tensor:
+        return torch.arange(count, dtype=torch.float32, device=self.h.device)
 
     def product(self) -> Product:
         return Product({"op": self.op(), "day": self.day, "dq": self.quantity, "dp": self.price})
@@ -72,6 +77,8 @@ class Heads:
         logits = self.net.op(self.h)
         if self.net.view != "last_token":
             logits = logits + PRIOR_SCALE * self.net.op_prior[self.x.l1_op]
+        if self.habits is not None:
+            logits = logits + answer_terms(torch, self.habits, self._places(self.net.horizon + 1))
         return MaskedCategorical(logits, self.x.legal.ops())
 
     def day(self, earlier: Mapping[str, Tensor]) -> Gated:
@@ -83,6 +90,8 @@ class Heads:
             logits = logits + match[:, i : i + 1] * repeats
         if self.based:
             logits = logits + PRIOR_SCALE * self.net.prior[0] * (days == self.x.base[:, 1:2])
+        if self.habits is not None:
+            logits = logits + day_terms(torch, self.habits, self._places(self.net.horizon + 1))
         return Gated(MaskedCategorical(logits, self.x.legal.day), earlier["op"] == REJECT)
 
     def quantity(self, earlier: Mapping[str, Tensor]) -> Gated:
@@ -100,6 +109,8 @@ class Heads:
             logits = logits + out[:, Q_SIZE + PIECES + i, None] * (q == quantity)
         if self.based:
             logits = logits + PRIOR_SCALE * self.net.prior[1] * (q == x.base[:, :1])
+        if self.habits is not None:
+            logits = logits + quantity_terms(torch, self.habits, self._places(Q_SIZE))
         return Gated(MaskedCategorical(logits, allowed), earlier["op"] == REJECT)
 
     def price(self, earlier: Mapping[str, Tensor]) -> Gated:
@@ -120,6 +131,8 @@ class Heads:
             logits = logits + out[:, P_SIZE + RATIOS + i, None] * ((p == offer[:, 2:]) & (offer[:, :1] > 0))
         if self.based:
             logits = logits + PRIOR_SCALE * self.net.prior[2] * (p == x.base[:, 2:])
+        if self.habits is not None:
+            logits = logits + price_terms(torch, self.habits, self._places(P_SIZE))
         return Gated(MaskedCategorical(logits, allowed), earlier["op"] == REJECT)
 
 
@@ -143,7 +156,7 @@ class TemporalDecisionTransformer(Layer):
     14,000 / 46,000 / 112,000 / 284,000 gave a loss of 2.10 / 2.08 / 1.96 / 1.95 / 2.00.
     """
 
-    unnamed: ClassVar[Mapping[str, Any]] = {"shares": False}
+    unnamed: ClassVar[Mapping[str, Any]] = {"shares": False, "habits": False}
 
     def __init__(
         self,
@@ -156,8 +169,13 @@ class TemporalDecisionTransformer(Layer):
         max_tokens: int = 48,
         view: View = "all",
         shares: bool = True,
+        habits: bool = False,
     ) -> None:
-        """`shares`: a quantity is also scored by how it compares with the thread's share of what may be traded."""
+        """`shares`: a quantity is also scored by how it compares with the thread's share of what may be traded.
+
+        `habits`: the terms of `l3_habits` are added to the logits. They need a memory of partners, which logs do not
+        hold, so layers that learn from logs do without; evolution adds them (`with_habits`).
+        """
         super().__init__()
         if min(horizon, width, heads, layers, hidden, max_tokens) < 1 or width % heads:
             raise ValueError(f"sizes must be positive and {width=} a multiple of {heads=}")
@@ -165,7 +183,7 @@ class TemporalDecisionTransformer(Layer):
             raise ValueError(f"{mode=} must be residual or direct, {view=} all, context or last_token")
         self.options = {
             "horizon": horizon, "mode": mode, "width": width, "heads": heads, "layers": layers, "hidden": hidden,
-            "max_tokens": max_tokens, "view": view, "shares": shares,
+            "max_tokens": max_tokens, "view": view, "shares": shares, "habits": habits,
         }  # fmt: skip
         self.horizon, self.mode, self.width, self.view, self.shares = horizon, mode, width, view, shares
         self.trunk = HistoryTrunk(width, heads, layers, max_tokens)
@@ -180,11 +198,20 @@ class TemporalDecisionTransformer(Layer):
         prior = PRIOR if mode == "residual" else 0.0
         self.op_prior = nn.Parameter(prior / PRIOR_SCALE * torch.eye(3))  # row: L1's answer
         self.prior = nn.Parameter(torch.full((3,), prior / PRIOR_SCALE))  # the baseline's day, quantity, price
+        self.habits = nn.Parameter(torch.zeros(len(KINDS), len(TERMS))) if habits else None
         for head in (self.op, self.day, self.day_match, self.q_head, self.p_head):
             nn.init.zeros_(head.weight)
             nn.init.zeros_(head.bias)
         for table in (self.q_day, self.p_day):
             nn.init.normal_(table.weight, std=0.1)
+
+    def with_habits(self) -> TemporalDecisionTransformer:
+        """The same layer with habits; it plays as before until they are learnt."""
+        if self.habits is not None:
+            return self
+        layer = TemporalDecisionTransformer(**{**self.options, "habits": True})
+        layer.load_state_dict(self.state_dict(), strict=False)
+        return layer
 
     def new_cache(self, threads: int) -> HistoryCache:
         """Caches for the histories of `threads` threads, all empty."""

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from echelon.hrl_xf.layers.l3_habits import HabitInputs, kinds_of
 from echelon.hrl_xf.layers.l3_situation import (
     P_SIZE,
     Q_SIZE,
@@ -73,6 +74,9 @@ class L3Inputs:
     share: Tensor  # (N,) what α gives the thread of them, at least one piece
     price_range: Tensor  # (N, 2)
     alpha: Tensor  # (N,) L4's share
+    kind: Tensor  # (N,) which kind of thread, of `l3_habits.KINDS`
+    time: Tensor  # (N,)
+    asked: Tensor  # (N,) the most pieces the partner asked for at once in the last days
     legal: Legal
 
     @classmethod
@@ -80,5 +84,16 @@ class L3Inputs:
         to = torch.as_tensor
         return cls(
             to(context_of(s)), to(s.l1_op), to(s.legal_baseline), to(s.seen), to(s.own), to(needed(s)), to(share_of(s)),
-            to(s.issues[:, 4:]), to(s.alpha), legal_of(s, mode, Q_SIZE, P_SIZE),
+            to(s.issues[:, 4:]), to(s.alpha), to(kinds_of(s)), to(s.relative_time), to(s.asked),
+            legal_of(s, mode, Q_SIZE, P_SIZE),
+        )  # fmt: skip
+
+    def for_habits(self, habits: Tensor) -> HabitInputs:
+        """What the terms of L3's habits look at."""
+        legal = self.legal
+        most = torch.where(legal.day, legal.most, 0)
+        prices = self.price_range.float()
+        return HabitInputs(
+            habits[self.kind], (self.kind > 0).float(), self.time.float(), self.asked.float(), self.seen.float(),
+            prices[:, :1], prices[:, 1:], most.float(), legal.first_q[:, None].float(), legal.first_p[:, None].float(),
         )  # fmt: skip

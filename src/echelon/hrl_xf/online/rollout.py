@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from echelon.hrl_xf.layers.l3_habits import kinds_of
 from echelon.hrl_xf.layers.l3_situation import (
     P_SIZE,
     Q_SIZE,
@@ -87,6 +88,9 @@ def _l3_inputs(wishes: Table, seats: Sequence[SeatWishes], horizon: int, mode: M
         "share": share_of(s),
         "price_range": np.ascontiguousarray(s.issues[:, 4:]),
         "alpha": s.alpha,
+        "kind": kinds_of(s),
+        "time": s.relative_time,
+        "asked": s.asked,
     }
     legal: tuple[Array, ...] = legal_arrays(s, mode, Q_SIZE, P_SIZE)
     for name, column in zip(LEGAL, legal, strict=True):

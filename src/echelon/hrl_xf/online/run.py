@@ -14,22 +14,20 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from echelon.hrl_xf.online.judge import Judge
 from echelon.hrl_xf.online.trainer import OnlineTraining, RoundStats
-from echelon.hrl_xf.online.validation import Gain, Played, gains, play_validation
-from echelon.hrl_xf.online.worlds import PlayedSeat
+from echelon.hrl_xf.options.evolve import EvolveOptions
 from echelon.hrl_xf.options.online import OnlineOptions
 from echelon.onpolicy.loop import Round
 from echelon.onpolicy.ppo import part_of_state
 from echelon.runtime.checkpoint import latest, load_checkpoint, save_checkpoint
 from echelon.runtime.execution.executors import NamedExecutor, make_executor
-from echelon.runtime.files import read_json, write_json
-from echelon.runtime.metrics import MetricsWriter, read_metrics, without_console_lines
+from echelon.runtime.metrics import MetricsWriter, without_console_lines
 from echelon.runtime.progress import minutes
 from echelon.runtime.rundir import RunDir, open_run
 
 log = logging.getLogger(__name__)
 MAY_CHANGE = ("parallelism", "world_timeout", "keep_checkpoints", "quiet", "output_dir")
-START = "validation_start.json"
 
 
 def train_online(options: OnlineOptions) -> None:
@@ -42,69 +40,28 @@ def train_online(options: OnlineOptions) -> None:
         stack.enter_context(folder.logging())
         resume(training, folder)
         step = training.loop.env_steps if folder.resumed else None
-        metrics = stack.enter_context(MetricsWriter(folder.path, resume_step=step))
         stack.enter_context(without_console_lines())
+        metrics = stack.enter_context(MetricsWriter(folder.path, resume_step=step))
         train(training, folder, executor, metrics)
 
 
 def train(training: OnlineTraining, folder: RunDir, executor: NamedExecutor, metrics: MetricsWriter) -> None:
     """Rounds until the end; between them nothing is half done."""
     options = training.options
-    start = validation_start(training, folder, executor) if options.validate_every else None
+    judge = Judge(options, folder, executor, metrics) if options.validate_every else None
+    if judge is not None:
+        judge.begin(training.learner.averaged_weights(), resumed=training.learner.version > 0)
     began, first = time.perf_counter(), training.learner.version
     for done in training.loop:
         metrics.record_all(round_metrics(training, done), done.env_steps)
         say_round(training, done, (time.perf_counter() - began) / (done.index + 1 - first))
-        if start is not None and (done.index + 1) % options.validate_every == 0:
-            validate(training, folder, executor, metrics, start)
+        if judge is not None and (done.index + 1) % options.validate_every == 0:
+            judge.validate(training.learner.averaged_weights(), training.loop.env_steps, training.save_layers)
         save(training, folder)
     training.save_layers(folder.path / "latest")
     if not (folder.path / "l3_ppo.safetensors").exists():
         training.save_layers(folder.path)
     log.info("online training is complete: %d worlds, layers in %s", training.loop.env_steps, folder.path)
-
-
-def validation_start(training: OnlineTraining, folder: RunDir, executor: NamedExecutor) -> Played:
-    """The validation worlds as the layers play them that the training starts from; played once per run."""
-    file = folder.path / START
-    if not file.exists():
-        if training.learner.version:
-            raise ValueError(f"{file} is missing; begin the training again in another directory")
-        log.info("playing the validation worlds with the layers of the start")
-        played = play_validation(training.options, executor, training.learner.averaged_weights())
-        write_json(file, [None if seats is None else [asdict(seat) for seat in seats] for seats in played])
-    return [None if seats is None else [PlayedSeat(**seat) for seat in seats] for seats in read_json(file)]
-
-
-def validate(
-    training: OnlineTraining, folder: RunDir, executor: NamedExecutor, metrics: MetricsWriter, start: Played
-) -> None:
-    """Play the validation worlds; the best layers so far are in the run's directory."""
-    played = play_validation(training.options, executor, training.learner.averaged_weights())
-    found = gains(training.options, played, start)
-    earlier = read_metrics(folder.path).get("Validation/all/gain")
-    best = max([0.0, *(earlier.values.tolist() if earlier is not None else [])])
-    step = training.loop.env_steps
-    metrics.record_all(validation_metrics(found), step)
-    log.info("validation after %d worlds, score − score of the start: %s", step, "; ".join(map(_said, found.items())))
-    if found["all"].mean > best:
-        training.save_layers(folder.path)
-        log.info("the best so far: layers saved in %s", folder.path)
-
-
-def _said(item: tuple[str, Gain]) -> str:
-    name, g = item
-    return f"{name} {g.mean:+.3f} [{g.low:+.3f}, {g.high:+.3f}]" if "/" not in name else f"{name} {g.mean:+.3f}"
-
-
-def validation_metrics(found: dict[str, Gain]) -> dict[str, float]:
-    """One tag for each figure."""
-    tags: dict[str, float] = {}
-    for name, g in found.items():
-        tags |= {f"Validation/{name}/gain": g.mean, f"Validation/{name}/score": g.score}
-        if "/" not in name:
-            tags |= {f"Validation/{name}/gain_low": g.low, f"Validation/{name}/gain_high": g.high}
-    return tags
 
 
 def round_metrics(training: OnlineTraining, done: Round[RoundStats]) -> dict[str, float]:
@@ -181,6 +138,6 @@ def resume(training: OnlineTraining, folder: RunDir) -> None:
     log.info("resumed after round %d, %d worlds", training.loop.rounds, training.loop.env_steps)
 
 
-def run_options(options: OnlineOptions) -> dict[str, object]:
+def run_options(options: OnlineOptions | EvolveOptions) -> dict[str, object]:
     """What config.json holds."""
     return {name: str(value) if isinstance(value, Path) else value for name, value in asdict(options).items()}

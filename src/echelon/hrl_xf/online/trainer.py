@@ -57,11 +57,17 @@ class RoundStats:
     l4_deviation: float
 
 
-def initial_layers(init: str) -> tuple[HorizonManagerPPO, TemporalDecisionTransformer, GlobalCoordinator]:
-    """The layers to start from; `l1` is an untrained L3 between cloned others."""
+def initial_folder(init: str) -> Path:
+    """Where the layers are that `--init` names."""
     folder = {"bundled": BUNDLED, "cloned": CLONED, "l1": CLONED}.get(init, Path(init))
     if not folder.is_dir():
         raise FileNotFoundError(f"--init {init} is not a folder; give a training's folder, cloned, bundled or l1")
+    return folder
+
+
+def initial_layers(init: str) -> tuple[HorizonManagerPPO, TemporalDecisionTransformer, GlobalCoordinator]:
+    """The layers to start from; `l1` is an untrained L3 between cloned others."""
+    folder = initial_folder(init)
     l3 = (
         TemporalDecisionTransformer()
         if init == "l1"

@@ -7,7 +7,7 @@ wishes whoever plays it, in whichever order.
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -117,9 +117,14 @@ def play_greedily(task: WorldTask, weights: Weights) -> list[PlayedSeat]:
 
 def play_with(task: WorldTask, layers: Layers) -> list[PlayedSeat]:
     """Play a world with these layers in our seats."""
+    return play_seats(task, lambda seat: layers)
+
+
+def play_seats(task: WorldTask, layers_of: Callable[[int], Layers]) -> list[PlayedSeat]:
+    """Play a world with these layers in each of our seats."""
     _, world, agents = _built(task, ())
-    for agent in agents:
-        agent.layers = layers
+    for seat, agent in enumerate(agents):
+        agent.layers = layers_of(seat)
     world.run()
     scores = world.scores()
     return [PlayedSeat(_place(a), float(scores[a.id]), a.fallbacks + a.errors) for a in agents]

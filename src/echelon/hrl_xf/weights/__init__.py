@@ -9,8 +9,8 @@ BUNDLED = Path(__file__).parent
 CLONED = BUNDLED / "cloned"
 """The clones of an expert that they started from."""
 STEMS: dict[str, tuple[str, ...]] = {
-    "l2": ("l2_ppo", "l2_bc"),
-    "l3": ("l3_ppo", "l3_awr", "l3_bc"),
+    "l2": ("l2_evolved", "l2_ppo", "l2_bc"),
+    "l3": ("l3_evolved", "l3_ppo", "l3_awr", "l3_bc"),
     "l4": ("l4_ppo", "l4_distill"),
 }
 """What the files of a training run are called, the better one first."""
