@@ -39,7 +39,8 @@ def decisions() -> Situation:
         spoken = rng.random(n) < 0.6
         made_up = {
             "own": np.where(spoken[:, None], own, 0), "last_mine": spoken & (rng.random(n) < 0.5),
-            "others": rng.integers(0, 9, (n, 3)), "asked": rng.integers(0, 9, n), "alpha": rng.random(n).astype(np.float32),
+            "others": rng.integers(0, 9, (n, 3)), "asked": rng.integers(0, 9, n),
+            "alpha": rng.random(n).astype(np.float32),
             "open_goal": (20 * rng.random((n, 4, 2))).astype(np.float32),
         }  # fmt: skip
         found.append({f.name: getattr(s, f.name) for f in fields(s)} | made_up)
@@ -60,8 +61,8 @@ def layer_of(name: str, mode: Mode = "residual", view: View = "all") -> Temporal
     return wild(TemporalDecisionTransformer(mode=mode, view=view, width=16, heads=2), 12, 0.1)
 
 
-LAYERS = [("bundled", "residual", "all"), ("habits", "residual", "all"), ("wild", "residual", "all"), ("wild", "direct", "all"),
-          ("wild", "residual", "last_token"), ("wild", "direct", "context")]  # fmt: skip
+LAYERS = [("bundled", "residual", "all"), ("habits", "residual", "all"), ("wild", "residual", "all"),
+          ("wild", "direct", "all"), ("wild", "residual", "last_token"), ("wild", "direct", "context")]  # fmt: skip
 
 
 def states(layer: TemporalDecisionTransformer, n: int) -> torch.Tensor:
