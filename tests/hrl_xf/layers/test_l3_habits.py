@@ -34,7 +34,8 @@ def inputs(term: str, *, seller: bool = True, time: float = 0.25, asked: int = 8
     weight[0, TERMS.index(term)] = 1.0
     return HabitInputs(
         weight, np.array([seller], np.float32), np.array([time], np.float32), np.array([asked], np.float32),
-        np.array([[4, 2, 13]], np.float32), np.array([[10]], np.float32), np.array([[20]], np.float32), np.array([[2, 10, 0]], np.float32),
+        np.array([[4, 2, 13]], np.float32), np.array([[10]], np.float32), np.array([[20]], np.float32),
+        np.array([[2, 10, 0]], np.float32),
         np.array([[1]], np.float32), np.array([[9]], np.float32),
     )  # fmt: skip
 
