@@ -35,6 +35,7 @@ call            one time that negmas asks the agent, about one thread or about a
 decision        what the agent answers in one thread at one call: an answer, and an offer where it rejects
 answer          ACCEPT, REJECT or END (columns call it `op`, negmas a response)
 offer           quantity (pieces), day of delivery, unit price
+habit           a term of L3's logits with a weight that holds for whole worlds; learnt by evolution
 baseline        the plain offer that L1 computes within its limits; L3 learns differences to it
 goal            L2's 16 numbers of a day: 4 buckets of days ahead × quantity and price, to buy and to sell
 label           the goal that a logged day turned out to follow (v2); what L2 learns

@@ -29,7 +29,7 @@ DAYS = np.arange(3, dtype=np.float32)
 
 
 def inputs(term: str, *, seller: bool = True, time: float = 0.25, asked: int = 8) -> HabitInputs:
-    """One thread with weight 1 on one term: 4 pieces in 2 days at 13 of 10..20 are on the table; day 1 has most room."""
+    """One thread with weight 1 on one term: 4 pieces in 2 days at 13 of 10..20 on the table; day 1 has most room."""
     weight = np.zeros((1, len(TERMS)), np.float32)
     weight[0, TERMS.index(term)] = 1.0
     return HabitInputs(
