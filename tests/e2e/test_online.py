@@ -1,4 +1,4 @@
-"""`echelon hrl online` and `hrl evolve` as a user runs them: killed at any moment and resumed, and over a dask cluster."""
+"""`echelon hrl online` and `hrl evolve` as users run them: killed at any moment and resumed, and over a dask cluster."""
 
 from __future__ import annotations
 
