@@ -1,4 +1,4 @@
-"""`echelon hrl online` and `hrl evolve` as users run them: killed at any moment and resumed, and over a dask cluster."""
+"""`echelon hrl online` and `hrl evolve` as users run them: killed at any moment and resumed, and over dask."""
 
 from __future__ import annotations
 

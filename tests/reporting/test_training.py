@@ -41,6 +41,21 @@ def test_a_run_of_hmasd_shows_its_rounds_and_folds_the_rest(tmp_path: Path) -> N
     assert (other["name"], other["y"][0]) == ("TeamSkill_0_Share", None)
 
 
+def test_a_run_of_evolution_shows_the_habits_of_each_kind_of_thread(tmp_path: Path) -> None:
+    with MetricsWriter(tmp_path, tensorboard=False) as metrics:
+        for name in ("score", "moved/buyer/end", "moved/buyer/accept", "moved/goal/buy_0", "sure/buyer/end", "spread"):
+            metrics.record(f"Evolution/{name}", 1.0, 60)
+    shown, folded = training(tmp_path)["parts"]
+    assert [(plot["title"], len(plot["series"])) for plot in shown["plots"]] == [
+        ("Score of the seats that deviate (other worlds in each generation)", 1),
+        ("How far the weights have moved: buyer", 2),
+        ("How far the weights have moved: goal", 1),
+        ("Slopes in standard errors: buyer", 1),
+    ]
+    assert "By worlds" in shown["note"]
+    assert [line["name"] for line in folded["plots"][0]["series"]] == ["spread"]
+
+
 def test_a_picture_of_the_skills_in_the_run_is_on_the_page(tmp_path: Path) -> None:
     run = write_training(tmp_path / "run", [1.0])
     assert training(run)["skills"] is None

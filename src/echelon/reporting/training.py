@@ -93,13 +93,31 @@ def training(folder: Path) -> dict[str, Any]:
         parts = [_phase(name, _of_phase(name, metrics)) for name in phases]
         parts[0]["note"] = "Solid lines are validation, dotted ones training; a dot marks the best epoch by validation."
     else:
-        by = ("worlds", ONLINE) if "Online/score" in metrics else ("joint environment steps", HMASD)
+        by = _steps_and_groups(metrics)
         parts = [part for part in (_rounds(metrics, *by), _others(metrics, by[1])) if part["plots"]]
     if not parts:
         raise ValueError(f"{folder} contains no curves: its metrics.jsonl has no complete line")
     if any(len(series.steps) > POINTS for series in metrics.values()):
         parts[0]["note"] = f"{parts[0]['note']} Long curves are drawn with {POINTS} evenly spaced points.".strip()
     return {"facts": _facts(folder), "parts": parts, "skills": skills_picture(folder)}
+
+
+def _steps_and_groups(metrics: Mapping[str, Series]) -> tuple[str, Mapping[str, Sequence[str]]]:
+    """What the steps of a training in rounds are, and the plots it has."""
+    if "Evolution/score" in metrics:
+        return "worlds", evolution_groups(list(metrics))
+    return ("worlds", ONLINE) if "Online/score" in metrics else ("joint environment steps", HMASD)
+
+
+def evolution_groups(names: Sequence[str]) -> dict[str, list[str]]:
+    """The plots of `hrl evolve`: validation, scores, and for each kind of thread its habits and how sure they are."""
+    groups = {title: list(found) for title, found in ONLINE.items() if title.startswith("Validation")}
+    groups["Score of the seats that deviate (other worlds in each generation)"] = ["Evolution/score"]
+    for part, title in (("moved", "How far the weights have moved"), ("sure", "Slopes in standard errors")):
+        for name in names:
+            if name.startswith(f"Evolution/{part}/"):
+                groups.setdefault(f"{title}: {name.split('/')[2]}", []).append(name)
+    return groups
 
 
 def skills_picture(folder: Path) -> str | None:
