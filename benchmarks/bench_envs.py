@@ -20,6 +20,8 @@ import numpy as np
 
 from echelon.envs.alice_and_bob import parallel_env as one_room
 from echelon.envs.make import BUILT_IN, make_vector_env
+from echelon.envs.mpe.speaker_listener import parallel_env as one_talk
+from echelon.envs.mpe.spread import parallel_env as one_square
 from echelon.envs.overcooked.env import parallel_env as one_kitchen
 from echelon.envs.parallel import SingleWorld
 from echelon.envs.uav.env import parallel_env as one_sky
@@ -71,7 +73,8 @@ def one_world(name: str) -> SingleWorld:
     family, _, kitchen = name.partition(":")
     if family == "overcooked":
         return one_kitchen(kitchen)
-    return one_room() if name == "alice_and_bob" else one_sky(name)
+    single = {"alice_and_bob": one_room, "simple_spread": one_square, "simple_speaker_listener": one_talk}
+    return single[name]() if name in single else one_sky(name)
 
 
 def rates(runs: list[Callable[[int], int]], seconds: float, clock: Callable[[], float], rounds: int = 5) -> list[float]:

@@ -24,6 +24,9 @@ OWN: dict[str, tuple[str, dict[str, Any]]] = {
     "alice_and_bob": ("alice_and_bob", {"max_steps": 9}),
     "overcooked": ("overcooked:cramped_room", {"max_steps": 9, "shaping": 1.0, "shaping_steps": 15}),
     "overcooked-random": ("overcooked:counter_circuit", {"max_steps": 9, "random_starts": True, "old_dynamics": True}),
+    "simple_spread": ("simple_spread", {"max_steps": 9}),
+    "simple_spread-four": ("simple_spread", {"max_steps": 9, "agents": 4, "local_ratio": 0.2}),
+    "simple_speaker_listener": ("simple_speaker_listener", {"max_steps": 9}),
     "alice_and_bob-ends": ("alice_and_bob", {"max_steps": 40, "terminate_on_success": True}),
 }
 KAZ = "pettingzoo.butterfly.knights_archers_zombies_v11:parallel_env"

@@ -131,6 +131,16 @@ def test_shaping_is_learnt_from_and_not_counted_and_falls_over_a_worlds_life() -
     assert env.age[0] == 0
 
 
+@pytest.mark.parametrize(
+    ("onions", "any_soup", "shaped"), [(1, True, 5), (3, True, 5), (1, False, 0), (2, False, 0), (3, False, 5)]
+)
+def test_a_soup_that_nobody_ordered_may_be_worth_nothing(onions: int, any_soup: bool, shaped: int) -> None:
+    env = kitchen([(1, 2), (2, 1)], hands=(DISH, 0), pot_content=cooking(onions, COOK_TIME), shape_small_soups=any_soup)
+    step = env.step(np.array([[INTERACT, STAY]]))
+    assert env.hand[0, 0] == SOUP + onions
+    assert step.info["shaped_by_agent"][0].tolist() == [shaped, 0]
+
+
 def test_wrong_options() -> None:
     with pytest.raises(ValueError, match="shaping=-1 must not be negative"):
         Overcooked("cramped_room", 1, shaping=-1)

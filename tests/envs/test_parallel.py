@@ -14,6 +14,7 @@ from pettingzoo.test import parallel_api_test
 
 from echelon.envs import alice_and_bob
 from echelon.envs.make import make_vector_env
+from echelon.envs.mpe import speaker_listener, spread
 from echelon.envs.overcooked import env as kitchen
 from echelon.envs.parallel import SingleWorld
 from echelon.envs.uav import env as uav
@@ -25,6 +26,8 @@ VIEWS: dict[str, Callable[..., SingleWorld]] = {
     "uav1-3gpp": lambda **o: uav.parallel_env("uav1", channel="3gpp-36777", **o),
     "alice_and_bob": alice_and_bob.parallel_env,
     "overcooked:cramped_room": lambda **o: kitchen.parallel_env("cramped_room", random_starts=True, **o),
+    "simple_spread": spread.parallel_env,
+    "simple_speaker_listener": speaker_listener.parallel_env,
 }
 
 

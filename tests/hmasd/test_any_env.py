@@ -234,12 +234,9 @@ def test_random_play_draws_evenly_from_what_is_allowed() -> None:
 
 
 def test_an_environment_may_be_called_by_the_short_name_of_its_preset(tmp_path: Path) -> None:
-    pytest.importorskip("mpe2")
-    short = options(tmp_path, config=small(env="simple_spread", env_options=("max_cycles=5",), total_steps=80))
+    short = options(tmp_path, config=small(env="spread", env_options=("max_steps=5",), total_steps=80))
     run(short)
-    assert json.loads((tmp_path / "config.json").read_text())["options"]["config"]["env"] == (
-        "mpe2.simple_spread_v3:parallel_env"
-    )
+    assert json.loads((tmp_path / "config.json").read_text())["options"]["config"]["env"] == "simple_spread"
     run(short)  # the same command resumes
 
 

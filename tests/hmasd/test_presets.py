@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from echelon.envs.make import is_built_in, make_vector_env
+from echelon.hmasd.config import HMASDConfig
 from echelon.hmasd.presets import PRESETS, preset, train_defaults
 
 
@@ -83,7 +86,10 @@ def test_defaults_follow_the_arguments() -> None:
     assert ring.config.env == "overcooked:coordination_ring"
     assert ring.config.environment_options() == PRESETS["overcooked"].config.environment_options()
     assert ring.directory != PRESETS["overcooked"].directory
-    assert train_defaults(["--env", "mpe2.simple_spread_v3:parallel_env"]).preset == "spread"
+    assert train_defaults(["--env", "simple_spread"]).preset == "spread"
+    theirs = train_defaults(["--env", "mpe2.simple_spread_v3:parallel_env"])
+    assert theirs.config == replace(PRESETS["spread"].config, env="mpe2.simple_spread_v3:parallel_env")
+    assert train_defaults(["--env", "mpe2.simple_tag_v3:parallel_env"]).config.k == HMASDConfig().k
 
 
 def test_a_wrong_preset_is_one_clear_message() -> None:
@@ -100,9 +106,9 @@ def test_other_algorithms_have_the_values_of_their_papers_in_the_worlds_of_the_p
     assert (mat.kl_stop, mat.discoverer_std_floor) == (None, 1e-5)
     assert (mat.envs, mat.samples_per_update, mat.total_steps) == (tuned.envs, tuned.samples_per_update, 1_500_000)
     assert options.eval_episodes == 100
-    spread = train_defaults(["--env=mpe2.simple_spread_v3:parallel_env", "--algorithm=mappo"]).config
-    assert (spread.envs, spread.samples_per_update, spread.lr, spread.epochs) == (128, 3200, 7e-4, 10)
-    assert spread.environment_options() == {"max_cycles": 25}
+    for env in ("mpe2.simple_spread_v3:parallel_env", "simple_spread", "speaker_listener"):
+        particles = train_defaults([f"--env={env}", "--algorithm=mappo"]).config
+        assert (particles.envs, particles.samples_per_update, particles.lr) == (128, 3200, 7e-4)
 
 
 def test_a_preset_by_name_is_what_it_says_whoever_learns() -> None:

@@ -28,6 +28,7 @@ class Outcome:
     terminated: Bools | None  # (B,); None where episodes end by truncation only
     info: dict[str, Array]
     score: Array | None = None  # (B,): what `episode_return` counts, where that is not the reward
+    agent_reward: Array | None = None  # (B, n): where agents earn different rewards
 
 
 class DenseEnv(VectorEnv):
@@ -109,7 +110,11 @@ class DenseEnv(VectorEnv):
             alive=self._all_alive.copy(),
             action_mask=None,
             reward=reward,
-            agent_reward=np.repeat(reward, self.spec.num_agents).reshape(self.num_envs, -1),
+            agent_reward=(
+                np.repeat(reward, self.spec.num_agents).reshape(self.num_envs, -1)
+                if outcome.agent_reward is None
+                else outcome.agent_reward.astype(np.float32)
+            ),
             terminated=terminated,
             truncated=truncated,
             final_observation=final_observation,

@@ -13,7 +13,12 @@ from echelon.envs.foreign.world import EnvSetupError
 from echelon.envs.vector import VectorEnv
 
 KITCHENS = ("cramped_room", "asymmetric_advantages", "coordination_ring", "forced_coordination", "counter_circuit")
-BUILT_IN = ("uav1", "uav2", "uav2-relay", "alice_and_bob", *(f"overcooked:{kitchen}" for kitchen in KITCHENS))
+PARTICLES = ("simple_spread", "simple_speaker_listener")
+BUILT_IN = (
+    *("uav1", "uav2", "uav2-relay", "alice_and_bob"),
+    *(f"overcooked:{kitchen}" for kitchen in KITCHENS),
+    *PARTICLES,
+)
 
 
 def is_built_in(name: str) -> bool:
@@ -58,6 +63,13 @@ def _built_in(name: str, num_envs: int, seed: int | Sequence[int], kwargs: dict[
 
         _check_options(name, Overcooked, kwargs)
         return Overcooked(name.removeprefix("overcooked:"), num_envs, seed, **kwargs)
+    if name in PARTICLES:
+        from echelon.envs.mpe.speaker_listener import SimpleSpeakerListener
+        from echelon.envs.mpe.spread import SimpleSpread
+
+        particles = SimpleSpread if name == "simple_spread" else SimpleSpeakerListener
+        _check_options(name, particles, kwargs)
+        return particles(num_envs, seed, **kwargs)
     from echelon.envs.uav.config import uav_config
     from echelon.envs.uav.env import UAVEnv
 

@@ -82,7 +82,8 @@ class SingleWorld(ParallelEnv):  # type: ignore[misc]
         )
 
     def _by_agent(self, observation: Float32) -> dict[str, Float32]:
-        return {a: observation[i].copy() for i, a in enumerate(self.possible_agents)}
+        widths = zip(self.possible_agents, self.worlds.spec.obs_dims, strict=True)
+        return {a: observation[i, :width].copy() for i, (a, width) in enumerate(widths)}
 
     def _infos(self, step: VectorStep) -> dict[str, dict[str, Any]]:
         """The whole world's info for every agent; plain Python numbers where there is one, else arrays."""

@@ -126,8 +126,7 @@ _UAV = HMASDConfig(
 )
 
 _SPREAD = HMASDConfig(
-    env="mpe2.simple_spread_v3:parallel_env",
-    env_options=("max_cycles=25",),
+    env="simple_spread",
     total_steps=1_000_000,
     samples_per_update=800,
     k=5,
@@ -151,6 +150,7 @@ _MAT = {**_MAPPO, "clip": 0.05, "encoder_layers": 1, "decoder_layers": 1, "heads
 LITERATURE: dict[Algorithm, dict[str, Any]] = {"mappo": _MAPPO, "ippo": _MAPPO, "mat": _MAT}
 
 # MAPPO's values on MPE: 128 worlds, whole episodes of 25 steps.
+PARTICLES = ("simple_spread", "simple_speaker_listener")
 _MPE: dict[str, Any] = {"lr": 7e-4, "envs": 128, "samples_per_update": 3200}
 
 # The user's configuration to the letter: its bonus is always a cost, and larger than the reward.
@@ -165,9 +165,7 @@ PRESETS: dict[str, TrainOptions] = {
     **{env: TrainOptions(config=replace(_UAV, env=env), eval_greedy=True, eval_episodes=32) for env in UAVS},
     **{f"{env}-as-given": TrainOptions(config=replace(_AS_GIVEN, env=env), eval_greedy=True) for env in UAVS},
     "spread": TrainOptions(config=_SPREAD, eval_episodes=32),
-    "speaker_listener": TrainOptions(
-        config=replace(_SPREAD, env="mpe2.simple_speaker_listener_v4:parallel_env"), eval_episodes=32
-    ),
+    "speaker_listener": TrainOptions(config=replace(_SPREAD, env="simple_speaker_listener"), eval_episodes=32),
 }
 
 
@@ -196,23 +194,27 @@ def train_defaults(arguments: Sequence[str]) -> TrainOptions:
 
 def for_environment(env: str) -> TrainOptions:
     """The preset of an environment, by its name or by the environment it is for; else the plain options."""
-    names = [name for name, options in PRESETS.items() if env in (name, options.config.env, _short(options.config.env))]
+    names = [name for name, options in PRESETS.items() if env in (name, options.config.env)]
     if names:
         return preset(names[0])
+    ours = _short(env)
+    if env.startswith("mpe2.") and ours in PARTICLES:  # the same worlds from their own package: the same options
+        found = for_environment(ours)
+        return replace(found, config=replace(found.config, env=env))
     if env.startswith("overcooked:"):  # the other kitchens start from the same options
         return replace(PRESETS["overcooked"], config=replace(_OVERCOOKED, env=env))
     return TrainOptions(config=HMASDConfig(env=env))
 
 
 def _short(env: str) -> str:
-    """The name by which people call a versioned module's environment: simple_spread of mpe2.simple_spread_v3."""
+    """An environment's name without package, version and factory: simple_spread of mpe2.simple_spread_v3:…"""
     return re.sub(r"_v\d+$", "", env.partition(":")[0].rpartition(".")[2])
 
 
 def for_algorithm(options: TrainOptions, algorithm: Algorithm) -> TrainOptions:
     """An environment's options for an algorithm; others than HMASD learn with the values of their own papers."""
     values = dict(LITERATURE.get(algorithm, {}))
-    if values and options.config.env.startswith("mpe2."):
+    if values and _short(options.config.env) in PARTICLES:
         values |= _MPE
     return replace(options, config=replace(options.config, algorithm=algorithm, **values))
 

@@ -22,8 +22,8 @@ def test_environments_times_algorithms_times_seeds() -> None:
     ]  # fmt: skip
     configs = [run.options.config for run in runs]
     assert [config.seed for config in configs] == [7] * 4 + [8] * 4
-    assert configs[2].env == "mpe2.simple_spread_v3:parallel_env"
-    assert configs[2].environment_options() == {"max_cycles": 25}  # of the preset
+    assert configs[2].env == "simple_spread"
+    assert (configs[2].k, configs[3].envs) == (5, 128)  # of the preset, and of the algorithm on it
     assert configs[1].algorithm == "mappo"
     assert len({run.options.directory for run in runs}) == 8
 

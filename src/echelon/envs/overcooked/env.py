@@ -12,9 +12,10 @@ look-ups for the interactions and one for the moves.
 
 Reward shaping as in `overcooked-ai`: 3 for an onion into a pot, 3 for a dish taken when a pot can use it, 5 for a soup
 taken from its pot, multiplied by `shaping` and, with `shaping_steps`, by a weight that falls in a straight line to zero
-in that number of a world's steps. It is added to the reward that training sees, never to `episode_return`: that counts
-soups only, so evaluations need no other options. `info` holds `soups` and `shaped_return` of the episode so far
-(unweighted), and `shaped_by_agent` of the step.
+in that number of a world's steps. `overcooked-ai` pays the 5 for any soup, also for one of fewer onions, which nobody
+ordered; with `shape_small_soups=false` those are worth nothing. Shaping is added to the reward that training sees,
+never to `episode_return`: that counts soups only, so evaluations need no other options. `info` holds `soups` and
+`shaped_return` of the episode so far (unweighted), and `shaped_by_agent` of the step.
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ from echelon.runtime.arrays import Array, Float32
 
 AGENTS = ("cook_0", "cook_1")
 SOUP_REWARD = 20
-SHAPED = np.array([0, 3, 3, 5, 0, 0], dtype=np.int64)  # by event
+SHAPED = np.array([0, 3, 3, 5, 0, 0, 5], dtype=np.int64)  # by event
+SHAPED_ORDERED = np.array([0, 3, 3, 5, 0, 0, 0], dtype=np.int64)
 TURNS = np.array([[0, 1, 2, 3, facing, facing] for facing in range(4)], dtype=np.int64).reshape(-1)
 """The facing after each action. Flat: facing · 6 + action."""
 
@@ -54,6 +56,7 @@ class Overcooked(DenseEnv):
         random_starts: bool = False,
         shaping: float = 0.0,
         shaping_steps: int | None = None,
+        shape_small_soups: bool = True,
         autoreset: bool = True,
     ) -> None:
         if shaping < 0:
@@ -75,6 +78,7 @@ class Overcooked(DenseEnv):
         )
         super().__init__(spec, num_envs, seed, autoreset=autoreset)
         self.random_starts, self.shaping, self.shaping_steps = random_starts, float(shaping), shaping_steps
+        self._shaped = SHAPED if shape_small_soups else SHAPED_ORDERED
         self.place, self.facing, self.hand = (np.zeros((num_envs, 2), dtype=np.int64) for _ in range(3))
         self.content = np.zeros((num_envs, len(self.layout.slots) + 1), dtype=np.int64)
         self.soups, self.shaped_return, self.age = (np.zeros(num_envs, dtype=np.int64) for _ in range(3))
@@ -133,7 +137,7 @@ class Overcooked(DenseEnv):
             kind = self.layout.ahead_kind.take(looks) * acts[:, cook]  # who does not act looks at the floor
             case = (kind * HANDS + self.hand[:, cook]) * CONTENTS + self.content.take(slot)
             event = self.rules.event.take(case)
-            reward = SHAPED.take(event)
+            reward = self._shaped.take(event)
             takes = event == DISH_TAKEN
             if takes.any():
                 dishes = (self.hand == DISH).sum(1)

@@ -33,9 +33,9 @@ FLOOR, COUNTER, ONIONS, DISHES, POT, SERVING = range(6)
 KINDS = SERVING + 1
 SIGNS = {" ": FLOOR, "X": COUNTER, "O": ONIONS, "D": DISHES, "P": POT, "S": SERVING}
 
-QUIET, POTTED, DISH_TAKEN, SOUP_TAKEN, SERVED, WASTED = range(6)
-"""Events: nothing to tell; an onion into a pot; a dish from its dispenser; a soup from its pot; the soup that was
-ordered served; another soup served."""
+QUIET, POTTED, DISH_TAKEN, SOUP_TAKEN, SERVED, WASTED, SMALL_TAKEN = range(7)
+"""Events: nothing to tell; an onion into a pot; a dish from its dispenser; the soup that is ordered from its pot; that
+soup served; another soup served; another soup from its pot."""
 
 
 def cooking(onions: int, steps: int) -> int:
@@ -66,7 +66,7 @@ def interact(kind: int, hand: int, content: int, old_dynamics: bool) -> tuple[in
         if hand == NOTHING and onions and steps < 0 and not old_dynamics:
             return NOTHING, cooking(onions, 0), QUIET
         if hand == DISH and steps == COOK_TIME:
-            return SOUP + onions, 0, SOUP_TAKEN
+            return SOUP + onions, 0, SOUP_TAKEN if onions == MOST_ONIONS else SMALL_TAKEN
         if hand == ONION and steps < 0 and onions < MOST_ONIONS:
             return NOTHING, onions + 1, POTTED
     return hand, content, QUIET

@@ -131,7 +131,7 @@ def agents_look_alike(probe: VectorEnv) -> bool:
 def run(options: TrainOptions) -> int:
     """The command."""
     torch.set_num_threads(1)
-    env = for_environment(options.config.env).config.env  # in full: simple_spread is mpe2.simple_spread_v3:parallel_env
+    env = for_environment(options.config.env).config.env  # in full: spread is simple_spread
     options = replace(options, config=replace(options.config, env=env))
     if options.eval_only:
         return evaluate_only(options)
