@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
+import numpy as np
 import pytest
 
 from echelon.envs.entities import EntitySet, check_sets, declared_sets, joined_sets
 from echelon.envs.foreign.vector import SerialVectorEnv
 from echelon.envs.foreign.world import EnvSetupError
 from echelon.envs.make import make_vector_env
+from echelon.envs.mpe.spread import SimpleSpread
 from echelon.hmasd.networks.sizes import spec_from_json, spec_to_json
 
 
@@ -59,6 +61,23 @@ def test_the_sets_of_uavs_are_where_the_numbers_are(options: dict[str, Any]) -> 
             assert (told == whole["users"][:, None]).all()
             assert (rows.reshape(3, 3, 9) == whole["uavs"][:, None]).all()
         assert spec_from_json(spec_to_json(spec)) == spec
+
+
+def test_the_sets_of_simple_spread_are_where_the_numbers_are() -> None:
+    env = SimpleSpread(3, 5, agents=4)
+    seen, spec = env.reset(), env.spec
+    others, landmarks = spec.observation_sets
+    for agent in range(4):
+        apart = env.landmarks - env.position[:, agent, None]
+        own = seen.observation[:, agent]
+        np.testing.assert_allclose(own[:, landmarks.start : landmarks.end], apart.reshape(3, -1), atol=1e-6)
+        away = np.delete(env.position, agent, 1) - env.position[:, agent, None]
+        np.testing.assert_allclose(own[:, others.start : others.end], away.reshape(3, -1), atol=1e-6)
+        for one, name in ((others, "others"), (landmarks, "landmarks")):
+            whole = next(s for s in spec.state_sets if s.name == f"agent_{agent}.{name}")
+            assert (seen.state[:, whole.start : whole.end] == own[:, one.start : one.end]).all()
+    plain = SimpleSpread(1, sets=False).spec
+    assert (plain.observation_sets, plain.state_sets) == ((), ())
 
 
 def test_a_third_party_environment_declares_them_in_its_metadata() -> None:

@@ -21,8 +21,9 @@ class HMASDConfig:
 
     env: str = "uav1"
     """uav1, uav2, uav2-relay, alice_and_bob, overcooked:cramped_room (or :asymmetric_advantages, :coordination_ring,
-    :forced_coordination, :counter_circuit), or package.module:factory of a PettingZoo ParallelEnv; the built-in ones,
-    simple_spread and simple_speaker_listener (of mpe2) have presets, any other starts from the options shown here"""
+    :forced_coordination, :counter_circuit), simple_spread and simple_speaker_listener (of mpe2, as arrays), or
+    package.module:factory of a PettingZoo ParallelEnv; the built-in ones have presets, any other starts from the
+    options shown here"""
     env_options: tuple[str, ...] = ()
     """options of the environment, each as name=value"""
     algorithm: Algorithm = "hmasd"

@@ -78,15 +78,15 @@ _OVERCOOKED_PAPER = replace(
     lr=1e-4,
 )
 
-# Rewards for parts of the work, which vanish over the first million steps (64 worlds of 15,625 steps each). Until
-# then cooks like to take soups of one onion out of the pot, which earn nothing: random actions must stay probable.
+# Rewards for parts of the work, which vanish over the first 640,000 steps (64 worlds of 10,000 steps each). Soups of
+# fewer than three onions, which earn nothing, are not among them: runs that learnt to make those served none of three.
 _OVERCOOKED = replace(
     _OVERCOOKED_PAPER,
-    env_options=("shaping=1", "shaping_steps=15625"),
-    total_steps=2_560_000,
+    env_options=("shaping=1", "shaping_steps=10000", "shape_small_soups=false"),
+    total_steps=1_280_000,
     envs=64,
     samples_per_update=6400,
-    lambda_l=0.02,
+    lambda_l=0.01,
     lambda_e=1.0,
     lambda_team=0.002,
     lambda_agent=0.004,
@@ -125,16 +125,24 @@ _UAV = HMASDConfig(
     max_grad_norm=10.0,
 )
 
+# Whole episodes of 25 steps. What an action does shows within a few steps: a horizon of 10 has far less noise.
 _SPREAD = HMASDConfig(
     env="simple_spread",
-    total_steps=1_000_000,
-    samples_per_update=800,
+    total_steps=1_500_000,
+    envs=128,
+    samples_per_update=3200,
     k=5,
-    recurrent_chunk=5,
+    lambda_h=0.01,
     encoder_layers=1,
     decoder_layers=1,
     heads=1,
-    lr=5e-4,
+    recurrent=False,
+    lr=7e-4,
+    final_lr=1e-4,
+    epochs=5,
+    discriminator_epochs=1,
+    minibatches=4,
+    gamma=0.9,
     max_grad_norm=10.0,
 )
 
@@ -149,9 +157,10 @@ _MAPPO: dict[str, Any] = {
 _MAT = {**_MAPPO, "clip": 0.05, "encoder_layers": 1, "decoder_layers": 1, "heads": 1, "recurrent": False}
 LITERATURE: dict[Algorithm, dict[str, Any]] = {"mappo": _MAPPO, "ippo": _MAPPO, "mat": _MAT}
 
-# MAPPO's values on MPE: 128 worlds, whole episodes of 25 steps.
+# On MPE MAPPO's learning rate and 128 worlds, and of the preset the horizon and the steps of the optimiser: with the
+# paper's own (gamma .99, 10 epochs of one mini-batch, GRU) go runs of 20 million steps.
 PARTICLES = ("simple_spread", "simple_speaker_listener")
-_MPE: dict[str, Any] = {"lr": 7e-4, "envs": 128, "samples_per_update": 3200}
+_MPE: dict[str, Any] = {"lr": 7e-4, "final_lr": 1e-4, "epochs": 5, "minibatches": 4, "gamma": 0.9}
 
 # The user's configuration to the letter: its bonus is always a cost, and larger than the reward.
 _AS_GIVEN = HMASDConfig(lambda_team=0.1, lambda_agent=0.5, relative_intrinsic=False, skill_baseline=False)

@@ -4,6 +4,9 @@ As many landmarks as agents, all at random places of a square of side 2. Every a
 minus the distances from each landmark to the agent nearest to it, and of its own: −1 for each agent that it touches.
 `local_ratio` is the share of its own part. The team earns the mean. Episodes of 25 steps end by truncation.
 
+Landmarks and other agents are declared as sets, so that networks treat all of a kind alike; with `sets=false` what is
+seen is a plain vector.
+
 From the same places the same actions give the states, observations and rewards of `mpe2` (a test plays both). Its
 options for partial sight, curricula, continuous actions and early ends are not here: use `mpe2` itself for them.
 """
@@ -17,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from echelon.envs.dense import DenseEnv, Outcome, Rows
+from echelon.envs.entities import EntitySet, joined_sets
 from echelon.envs.mpe.physics import ACTION_NAMES, PUSHES, add_contact_forces, length, move
 from echelon.envs.parallel import SingleWorld
 from echelon.envs.vector import DiscreteActions, EnvSpec
@@ -40,6 +44,7 @@ class SimpleSpread(DenseEnv):
         agents: int = 3,
         local_ratio: float = 0.5,
         max_steps: int = 25,
+        sets: bool = True,
         autoreset: bool = True,
     ) -> None:
         if agents < 2:
@@ -47,14 +52,19 @@ class SimpleSpread(DenseEnv):
         if not 0 <= local_ratio <= 1:
             raise ValueError(f"local_ratio={local_ratio} must be in 0 .. 1")
         width = 4 + 2 * agents + (2 + SILENCE) * (agents - 1)
+        names = tuple(f"agent_{i}" for i in range(agents))
+        others, landmarks = EntitySet("others", 4 + 2 * agents, agents - 1, 2), EntitySet("landmarks", 4, agents, 2)
+        seen = (others, landmarks) if sets else ()  # what is known of the others is the landmarks' context
         spec = EnvSpec(
             "simple_spread",
-            tuple(f"agent_{i}" for i in range(agents)),
+            names,
             (width,) * agents,
             width * agents,
             DiscreteActions((len(PUSHES),) * agents),
             max_steps,
             state_joined=True,
+            observation_sets=seen,
+            state_sets=joined_sets(seen, names, (width,) * agents),
             action_names=ACTION_NAMES,
         )
         super().__init__(spec, num_envs, seed, autoreset=autoreset)
