@@ -1,4 +1,4 @@
-"""L3's habits: a few terms that are added to its logits, with one weight for each kind of thread.
+"""L3's habits: a few terms that are added to its logits, with a weight for each kind of thread.
 
 What a network has learnt answers a round. A habit is what lasts: how long to wait for a large deal, how much of what a
 partner usually asks for to offer, how the price falls with time. Trying a habit out takes a whole world, and refusing
@@ -30,12 +30,18 @@ from echelon.runtime.arrays import Float32, Ints
 
 Array = Any
 """of numpy or torch, float32"""
-KINDS = ("buyer", "first-level seller", "seller")
+ROLES = ("buyer", "first-level seller", "seller")
+LARGE = 5
+"""Pieces from which on a partner that asks for them is a large one: it pays to wait for it, and not for the others."""
+KINDS = tuple(f"{role}, {size} partner" for role in ROLES for size in ("small", "large"))
+"""The kinds of threads that have habits of their own; a partner of whom nothing is known is a small one."""
 TERMS = (
     "accept", "accept_early", "accept_short", "accept_short_early", "accept_good_price", "accept_far", "accept_much",
     "end", "day_room", "day_far", "quantity_asked", "quantity_much", "quantity_unknown",
     "price_high", "price_late", "price_falling",
 )  # fmt: skip
+FIRST_SELLER = 2
+"""Kinds from this one on sell."""
 UNKNOWN = 5.0
 """Pieces that a partner is taken to want of whom nothing is known."""
 LOWEST_AT = 0.9
@@ -44,8 +50,8 @@ LOWEST_AT = 0.9
 
 def kinds_of(s: Situation) -> Ints:
     """Which of `KINDS` each thread is; a factory that buys nothing by negotiation has no goal to buy.  # (N,)"""
-    first = s.goal[:, 1] == 0
-    found: Ints = np.where(s.seller, np.where(first, 1, 2), 0)
+    role = np.where(s.seller, np.where(s.goal[:, 1] == 0, 1, 2), 0)
+    found: Ints = 2 * role + (s.asked >= LARGE)
     return found
 
 
