@@ -94,6 +94,7 @@ class L3Inputs:
         most = torch.where(legal.day, legal.most, 0)
         prices = self.price_range.float()
         return HabitInputs(
-            habits[self.kind], (self.kind >= FIRST_SELLER).float(), self.time.float(), self.asked.float(), self.seen.float(),
-            prices[:, :1], prices[:, 1:], most.float(), legal.first_q[:, None].float(), legal.first_p[:, None].float(),
+            habits[self.kind], (self.kind >= FIRST_SELLER).float(), self.time.float(), self.asked.float(),
+            self.seen.float(), prices[:, :1], prices[:, 1:], most.float(), legal.first_q[:, None].float(),
+            legal.first_p[:, None].float(),
         )  # fmt: skip
