@@ -23,7 +23,7 @@ from echelon.hrl_xf.recording.tracker import attach
 from echelon.hrl_xf.state.day_state import ACCEPT, END, REJECT, DayState, Offer, Role
 from echelon.hrl_xf.state.schema import AgentLog, DailyStatusEntry
 from echelon.runtime.seeding import seed_everything
-from tests.hrl_xf.conftest import stock_world
+from tests.hrl_xf.conftest import contracts_of, stock_world
 from tests.hrl_xf.state.examples import reference
 
 L1_ALONE: Mapping[str, Any] = {"l2": "heuristic", "l3": "l1", "l4": "heuristic"}
@@ -93,6 +93,13 @@ def ours(world: Any) -> list[Any]:
     """The world's agents of our kind."""
     agents = [adapter.adapted_object for adapter in world.non_system_agents]
     return [agent for agent in agents if isinstance(agent, LitaAgentHRL)]
+
+
+def signed_by_ours(world: Any) -> list[tuple[Any, ...]]:
+    """Negotiated contracts in which our agents take part."""
+    names = {agent.id for agent in ours(world)}
+    system = {"SELLER", "BUYER"}
+    return [c for c in contracts_of(world) if {c[0], c[1]} & names and not {c[0], c[1]} & system]
 
 
 def log_of(agent: Any) -> AgentLog:
