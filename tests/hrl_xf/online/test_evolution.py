@@ -57,8 +57,8 @@ def layers_of(folder: Path) -> dict[str, bytes]:
 
 def test_pairs_show_the_slope_of_what_a_seat_uses() -> None:
     slope = np.zeros(SIZE)
-    mine = NAMES.index("first-level seller, large partner/end")
-    others = NAMES.index("buyer, small partner/end")
+    mine = NAMES.index("seller, large partner/end")
+    others = NAMES.index("buyer/end")
     slope[mine], slope[others] = 0.03, 0.5
     seeds = list(range(400))
     worth = [float(epsilon(seed, 0) @ (slope * used_by_place()[0])) for seed in seeds]
@@ -77,8 +77,8 @@ def test_pairs_show_the_slope_of_what_a_seat_uses() -> None:
 def test_what_each_place_plays_with() -> None:
     used = used_by_place()
     assert used.shape == (3, SIZE)
-    kinds = used[:, :HABITS].reshape(3, 3, 2 * len(TERMS)).all(2)
-    assert kinds.tolist() == [[False, True, False], [True, False, True], [True, False, False]]
+    kinds = used[:, :HABITS].reshape(3, 3, len(TERMS)).all(2)
+    assert kinds.tolist() == [[False, True, True], [True, True, True], [True, False, False]]
     sides = {NAMES[j] for j in range(HABITS, SIZE) if not used[0, j]}
     assert sides == {f"goal/buy_{b}" for b in range(4)}
 

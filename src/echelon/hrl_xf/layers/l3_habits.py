@@ -30,18 +30,15 @@ from echelon.runtime.arrays import Float32, Ints
 
 Array = Any
 """of numpy or torch, float32"""
-ROLES = ("buyer", "first-level seller", "seller")
 LARGE = 5
 """Pieces from which on a partner that asks for them is a large one: it pays to wait for it, and not for the others."""
-KINDS = tuple(f"{role}, {size} partner" for role in ROLES for size in ("small", "large"))
+KINDS = ("buyer", "seller, small partner", "seller, large partner")
 """The kinds of threads that have habits of their own; a partner of whom nothing is known is a small one."""
 TERMS = (
     "accept", "accept_early", "accept_short", "accept_short_early", "accept_good_price", "accept_far", "accept_much",
     "end", "day_room", "day_far", "quantity_asked", "quantity_much", "quantity_unknown",
     "price_high", "price_late", "price_falling",
 )  # fmt: skip
-FIRST_SELLER = 2
-"""Kinds from this one on sell."""
 UNKNOWN = 5.0
 """Pieces that a partner is taken to want of whom nothing is known."""
 LOWEST_AT = 0.9
@@ -49,9 +46,8 @@ LOWEST_AT = 0.9
 
 
 def kinds_of(s: Situation) -> Ints:
-    """Which of `KINDS` each thread is; a factory that buys nothing by negotiation has no goal to buy.  # (N,)"""
-    role = np.where(s.seller, np.where(s.goal[:, 1] == 0, 1, 2), 0)
-    found: Ints = 2 * role + (s.asked >= LARGE)
+    """Which of `KINDS` each thread is.  # (N,)"""
+    found: Ints = np.where(s.seller, 1 + (s.asked >= LARGE), 0)
     return found
 
 

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from echelon.hrl_xf.layers.l2_play import PlayManager
-from echelon.hrl_xf.layers.l3_habits import KINDS, ROLES, TERMS
+from echelon.hrl_xf.layers.l3_habits import KINDS, TERMS
 from echelon.hrl_xf.layers.l3_play import PlayExecutor
 from echelon.hrl_xf.layers.layers import Layers
 from echelon.hrl_xf.networks.files import layer_bytes
@@ -42,7 +42,7 @@ NAMES = (
     *(f"{kind}/{term}" for kind in KINDS for term in TERMS),
     *(f"goal/{side}_{bucket}" for bucket in range(GOAL_SIZE // 4) for side in ("buy", "sell")),
 )
-GOAL_SHARE = 0.2
+GOAL_SHARE = 0.1
 """L2's quantities deviate by this part of what habits deviate by: their unit is five pieces."""
 SURE = 2.5
 MOST = 4.0
@@ -57,9 +57,9 @@ def scales(deviation: float) -> Floats:
 
 def used_by_place() -> Bools:
     """Which numbers a seat of the first, a middle and the last level plays with.  # (3, SIZE)"""
-    roles = np.array([[0, 1, 0], [1, 0, 1], [1, 0, 0]], np.bool_)  # place, role
     sides = np.array([[0, 1], [1, 1], [1, 0]], np.bool_)  # place, [buy, sell]
-    return np.concatenate([np.repeat(roles, HABITS // len(ROLES), axis=1), np.tile(sides, GOAL_SIZE // 4)], axis=1)
+    kinds = sides[:, [0, 1, 1]]
+    return np.concatenate([np.repeat(kinds, len(TERMS), axis=1), np.tile(sides, GOAL_SIZE // 4)], axis=1)
 
 
 @dataclass(frozen=True)

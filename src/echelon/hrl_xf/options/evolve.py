@@ -35,19 +35,19 @@ class EvolveOptions:
     """generations in all, those before a resume included"""
     pairs: int = 30
     """pairs of worlds in a generation"""
-    field: str = "league+league+champions"
+    field: str = "league+champions"
     """who plays in the other seats: league, champions, or names and groups as in `compete --against`; several with a +
     take turns from pair to pair"""
     seats: Seats = "each-level"
     """where our policy sits in a world: one factory, or one on each level"""
     steps: int | None = 50
     """days in a world; None: drawn from 50..200 for each pair"""
-    deviation: float = 2.2
-    """standard deviation of the habits' weights, in nats; L2's quantities deviate by a fifth of it, in units of five
+    deviation: float = 4.0
+    """standard deviation of the habits' weights, in nats; L2's quantities deviate by a tenth of it, in units of five
     pieces"""
-    rate: float = 0.12
+    rate: float = 0.08
     """how far a number moves in a generation, in deviations per standard error of its slope"""
-    memory: float = 0.85
+    memory: float = 0.95
     """what evidence still counts a generation later"""
     validate_every: int = 8
     """generations between validations; 0: none"""
