@@ -88,7 +88,7 @@ def test_steps_grow_with_how_sure_they_are() -> None:
     slope, error = np.zeros(SIZE), np.full(SIZE, 0.01)
     slope[:3] = 0.02, 0.05, 0.005  # 2, 5 (counts as 4) and 0.5 standard errors
     e.learn(Evidence(slope, error, 90, 1.0, 0.04))
-    assert e.moved[:4] == pytest.approx([0.1 * 2 * 2 * 2 / 2.5, 0.1 * 2 * 4, 0.1 * 2 * 0.5 * 0.5 / 2.5, 0.0])
+    assert e.moved[:4] == pytest.approx([0.1 * 2 * 2 * 4 / 9, 0.1 * 2 * 4, 0.1 * 2 * 0.5 / 36, 0.0])
     before = e.moved.copy()
     pooled = e.learn(Evidence(-slope, error, 90, 1.0, 0.04))
     assert pooled[0] == pytest.approx((0.5 * 2 - 2) / np.sqrt(0.25 + 1))

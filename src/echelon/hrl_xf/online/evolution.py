@@ -6,7 +6,7 @@ two scores is what its ε was worth, and the mean of difference · ε is the slo
 
     slope_j   = mean of ½ (score⁺ − score⁻) · ε_j over the seats that use number j, with its standard error
     pooled_j  = Σ memory^age · slope_j / sqrt(Σ (memory^age · error_j)²)        in standard errors, over generations
-    step_j    = rate · deviation_j · pooled_j · min(1, |pooled_j| / SURE)       so what may be chance moves little
+    step_j    = rate · deviation_j · pooled_j · min(1, (pooled_j / SURE)²)       so what may be chance moves little
 
 The score of the layers' modes is what improves, and it is what a tournament counts: no critic and no credit by day.
 """
@@ -44,7 +44,8 @@ NAMES = (
 )
 GOAL_SHARE = 0.1
 """L2's quantities deviate by this part of what habits deviate by: their unit is five pieces."""
-SURE = 2.5
+SURE = 3.0
+"""Standard errors from which on a slope is taken for what it seems to be."""
 MOST = 4.0
 """Standard errors beyond which a slope counts no more: the first generations know their errors badly."""
 
@@ -164,7 +165,7 @@ class Evolution:
         pooled = self.slopes / np.sqrt(np.maximum(self.variances, 1e-18))
         pooled = np.where(self.variances > 0, np.clip(pooled, -MOST, MOST), 0.0)
         rate = self.rate * (1.0 - 0.7 * self.generation / self.generations)  # smaller steps towards the end
-        self.moved = self.moved + rate * scales(self.deviation) * pooled * np.minimum(1.0, np.abs(pooled) / SURE)
+        self.moved = self.moved + rate * scales(self.deviation) * pooled * np.minimum(1.0, (pooled / SURE) ** 2)
         self.generation += 1
         return pooled
 
