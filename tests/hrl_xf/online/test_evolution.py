@@ -66,10 +66,16 @@ def test_pairs_show_the_slope_of_what_a_seat_uses() -> None:
     minus: list[list[PlayedSeat] | None] = [[PlayedSeat(0, 1.0 - w, 0)] for w in worth]
     plus[7] = None  # a world that failed
     found = evidence_of(seeds, plus, minus)
-    assert found.pairs == 399
+    assert found.worth.tolist() == pytest.approx(worth[:7] + worth[8:])
     assert found.score == pytest.approx(1.0)
-    assert abs(found.slope[mine] - 0.03) < 3 * found.error[mine] < 0.01
-    assert found.slope[others] == 0.0 == found.error[others], "a first-level seat buys nothing"
+    assert not found.drawn[:, others].any(), "a first-level seat buys nothing"
+    assert found.drawn[7, mine] == epsilon(8, 0)[mine]
+    e = evolution()
+    sure = e.learn(found)
+    assert sure[mine] == 4.0, "as sure as anything counts"
+    assert sure[others] == 0.0
+    noise = np.delete(sure, [mine, others])
+    assert np.abs(noise).max() < 4.0
     with pytest.raises(RuntimeError, match="no pair"):
         evidence_of([1], [None], [[PlayedSeat(0, 1.0, 0)]])
 
@@ -83,19 +89,24 @@ def test_what_each_place_plays_with() -> None:
     assert sides == {f"goal/buy_{b}" for b in range(4)}
 
 
-def test_steps_grow_with_how_sure_they_are() -> None:
+def test_slopes_are_told_apart_and_steps_grow_with_how_sure_they_are() -> None:
+    """Two numbers that deviate together, one of which matters: the mean of ε · difference could not tell them apart."""
+    draw = np.random.default_rng(0)
+    drawn = np.zeros((2000, SIZE))
+    drawn[:, 0] = draw.standard_normal(2000)
+    drawn[:, 1] = 0.9 * drawn[:, 0] + 0.44 * draw.standard_normal(2000)
+    worth = 0.005 * drawn[:, 0] + 0.03 * draw.standard_normal(2000)
     e = evolution()
-    slope, error = np.zeros(SIZE), np.full(SIZE, 0.01)
-    slope[:3] = 0.02, 0.05, 0.005  # 2, 5 (counts as 4) and 0.5 standard errors
-    e.learn(Evidence(slope, error, 90, 1.0, 0.04))
-    assert e.moved[:4] == pytest.approx([0.1 * 2 * 2 * 4 / 9, 0.1 * 2 * 4, 0.1 * 2 * 0.5 / 36, 0.0])
-    before = e.moved.copy()
-    pooled = e.learn(Evidence(-slope, error, 90, 1.0, 0.04))
-    assert pooled[0] == pytest.approx((0.5 * 2 - 2) / np.sqrt(0.25 + 1))
-    assert e.moved[0] < before[0]
-    unknown = evolution()
-    unknown.learn(Evidence(np.ones(SIZE), np.zeros(SIZE), 1, 1.0, 0.0))
-    assert not unknown.moved.any(), "without an error nothing is known"
+    sure = e.learn(Evidence(drawn, worth, 1.0))
+    spread = 0.03 / np.sqrt(2000) / 0.44  # of a regression on two numbers that share .9
+    assert sure[0] == pytest.approx(0.005 / spread, abs=1.5)
+    assert abs(sure[1]) < 2.0
+    assert e.moved[0] == pytest.approx(0.1 * 2.0 * sure[0] * min(1.0, (sure[0] / 3.0) ** 2))
+    assert e.moved[2:].any() == sure[2:].any() == np.False_, "what nobody tried stays"
+    before, gram = e.moved.copy(), e.gram.copy()
+    e.learn(Evidence(drawn, -worth, 1.0))
+    assert e.moved[0] < before[0], "newer evidence counts more"
+    assert e.gram == pytest.approx(1.5 * gram)
 
 
 def test_a_seat_deviates_and_the_other_half_of_the_pair_the_other_way() -> None:

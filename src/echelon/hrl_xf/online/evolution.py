@@ -2,11 +2,16 @@
 
 A vector holds what evolves: L3's habits (`layers.l3_habits`) and the level of L2's quantities. Each of our seats in a
 world deviates from it by a draw of its own, ε; the same world is played again with −ε. Half the difference of a seat's
-two scores is what its ε was worth, and the mean of difference · ε is the slope of the score along each number:
+two scores is what its ε was worth. A regression on all ε, of this generation and earlier ones that count less, tells
+the slope of the score along each number, and how sure it is:
 
-    slope_j   = mean of ½ (score⁺ − score⁻) · ε_j over the seats that use number j, with its standard error
-    pooled_j  = Σ memory^age · slope_j / sqrt(Σ (memory^age · error_j)²)        in standard errors, over generations
-    step_j    = rate · deviation_j · pooled_j · min(1, (pooled_j / SURE)²)       so what may be chance moves little
+    slope   = (Σ ε εᵀ + RIDGE)⁻¹ Σ ε · ½ (score⁺ − score⁻)       of seats, ε = 0 where a seat does not use a number
+    sure_j  = slope_j / its standard error
+    step_j  = rate · deviation_j · sure_j · min(1, (sure_j / SURE)²)       so what may be chance moves little
+
+A regression, and not the mean of ε · difference: most of what a seat's deviation changes comes from its other numbers
+(half the difference deviates by .09 with a deviation of 4, by .02 with one of .3). And both halves of a pair begin each
+day with the same random numbers, so that a deal more does not change what all others draw from then on.
 
 The score of the layers' modes is what improves, and it is what a tournament counts: no critic and no credit by day.
 """
@@ -42,10 +47,13 @@ NAMES = (
     *(f"{kind}/{term}" for kind in KINDS for term in TERMS),
     *(f"goal/{side}_{bucket}" for bucket in range(GOAL_SIZE // 4) for side in ("buy", "sell")),
 )
-GOAL_SHARE = 0.1
+GOAL_SHARE = 0.2
 """L2's quantities deviate by this part of what habits deviate by: their unit is five pieces."""
 SURE = 3.0
 """Standard errors from which on a slope is taken for what it seems to be."""
+RIDGE = 16.0
+"""Pairs that would show a slope of 0, for each number: with few pairs nothing is known."""
+STATE = ("moved", "gram", "moment", "squares", "count")
 MOST = 4.0
 """Standard errors beyond which a slope counts no more: the first generations know their errors badly."""
 
@@ -84,7 +92,7 @@ def epsilon(seed: int, seat: int) -> Floats:
 
 def play_trial(task: WorldTask, weights: Weights, trial: Trial) -> list[PlayedSeat]:
     """Play a world in which each of our seats deviates by its own draw."""
-    return play_seats(task, lambda seat: deviated(weights.layers(), trial.of_seat(seat)))
+    return play_seats(task, lambda seat: deviated(weights.layers(), trial.of_seat(seat)), chance=trial.seed)
 
 
 def deviated(layers: Layers, by: Floats) -> Layers:
@@ -105,36 +113,29 @@ def deviated(layers: Layers, by: Floats) -> Layers:
 class Evidence:
     """What a generation showed."""
 
-    slope: Floats  # (SIZE,) of the score, per deviation
-    error: Floats  # (SIZE,)
-    pairs: int
+    drawn: Floats  # (N, SIZE) ε of each pair of seats; 0 where the seat does not use a number
+    worth: Floats  # (N,) half the difference of its scores
     score: float
     """mean of all seats that deviated"""
-    spread: float
-    """standard deviation of half the differences"""
 
 
 def evidence_of(
     seeds: Sequence[int], plus: Sequence[list[PlayedSeat] | None], minus: Sequence[list[PlayedSeat] | None]
 ) -> Evidence:
-    """The slopes that pairs of plays show; a pair of which one play failed is left out."""
-    drawn, half, place, mean = [], [], [], []
+    """What pairs of plays show; a pair of which one play failed is left out."""
+    drawn, worth, place, mean = [], [], [], []
     for seed, ups, downs in zip(seeds, plus, minus, strict=True):
         if ups is None or downs is None:
             continue
         for seat, (up, down) in enumerate(zip(ups, downs, strict=True)):
             drawn.append(epsilon(seed, seat))
-            half.append((up.score - down.score) / 2.0)
+            worth.append((up.score - down.score) / 2.0)
             mean.append((up.score + down.score) / 2.0)
             place.append(up.place)
-    if not half:
+    if not worth:
         raise RuntimeError("no pair of worlds of this generation could be played; see the errors above")
-    used, worth = used_by_place()[place], np.array(half)
-    each = np.where(used, np.array(drawn) * worth[:, None], 0.0)
-    count = np.maximum(used.sum(axis=0), 1)
-    slope = each.sum(axis=0) / count
-    squares = np.where(used, (each - slope) ** 2, 0.0).sum(axis=0) / np.maximum(count - 1, 1)
-    return Evidence(slope, np.sqrt(squares / count), len(half), float(np.mean(mean)), float(worth.std()))
+    used = used_by_place()[place]
+    return Evidence(np.where(used, np.array(drawn), 0.0), np.array(worth), float(np.mean(mean)))
 
 
 class Evolution:
@@ -156,18 +157,30 @@ class Evolution:
         self.generation = 0
         self.moved = np.zeros(SIZE)
         """from where it started"""
-        self.slopes, self.variances = np.zeros(SIZE), np.zeros(SIZE)
+        self.gram, self.moment = np.zeros((SIZE, SIZE)), np.zeros(SIZE)
+        self.squares, self.count = np.zeros(1), np.zeros(1)
+        """sums over all pairs of seats so far, earlier ones counting less"""
 
     def learn(self, found: Evidence) -> Floats:
-        """Take a generation's evidence into account; the pooled slopes in standard errors.  # (SIZE,)"""
-        self.slopes = self.memory * self.slopes + found.slope
-        self.variances = self.memory**2 * self.variances + found.error**2
-        pooled = self.slopes / np.sqrt(np.maximum(self.variances, 1e-18))
-        pooled = np.where(self.variances > 0, np.clip(pooled, -MOST, MOST), 0.0)
+        """Take a generation's evidence into account; the slopes in standard errors.  # (SIZE,)"""
+        x, y, m = found.drawn, found.worth, self.memory
+        self.gram, self.moment = m * self.gram + x.T @ x, m * self.moment + x.T @ y
+        self.squares, self.count = m * self.squares + y @ y, m * self.count + len(y)
+        sure = self.sureness()
         rate = self.rate * (1.0 - 0.7 * self.generation / self.generations)  # smaller steps towards the end
-        self.moved = self.moved + rate * scales(self.deviation) * pooled * np.minimum(1.0, (pooled / SURE) ** 2)
+        self.moved = self.moved + rate * scales(self.deviation) * sure * np.minimum(1.0, (sure / SURE) ** 2)
         self.generation += 1
-        return pooled
+        return sure
+
+    def sureness(self) -> Floats:
+        """The slopes of the regression in their standard errors; 0 where nothing is known.  # (SIZE,)"""
+        inverse = np.linalg.inv(self.gram + RIDGE * np.eye(SIZE))
+        slope = inverse @ self.moment
+        left = self.squares - 2.0 * slope @ self.moment + slope @ self.gram @ slope
+        free = np.maximum(self.count - np.trace(inverse @ self.gram), 1.0)
+        error = np.sqrt(np.maximum(left / free, 0.0) * np.diag(inverse @ self.gram @ inverse))
+        found: Floats = np.clip(np.divide(slope, error, out=np.zeros(SIZE), where=error > 0), -MOST, MOST)
+        return found
 
     def layers(self) -> tuple[HorizonManagerPPO, TemporalDecisionTransformer, GlobalCoordinator]:
         """The layers as they are now."""
@@ -186,10 +199,10 @@ class Evolution:
 
     def state_dict(self) -> dict[str, Tensor]:
         """Everything that changes."""
-        arrays = {"moved": self.moved, "slopes": self.slopes, "variances": self.variances}
-        return {name: torch.from_numpy(array.copy()) for name, array in arrays.items()}
+        return {name: torch.from_numpy(getattr(self, name).copy()) for name in STATE}
 
     def load_state_dict(self, state: Mapping[str, Tensor], generation: int) -> None:
         """Continue from a saved state, bit for bit."""
         self.generation = generation
-        self.moved, self.slopes, self.variances = (state[n].numpy().copy() for n in ("moved", "slopes", "variances"))
+        for name in STATE:
+            setattr(self, name, state[name].numpy().copy())

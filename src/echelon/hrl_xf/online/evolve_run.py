@@ -63,10 +63,10 @@ def run_generations(
         judge.begin(evolution.weights(), resumed=evolution.generation > 0)
     began, first = time.perf_counter(), evolution.generation
     while evolution.generation < options.generations:
-        found, pooled = generation(options, evolution, executor)
+        found, sure = generation(options, evolution, executor)
         worlds = evolution.generation * 2 * options.pairs
-        metrics.record_all(generation_metrics(evolution, found, pooled), worlds)
-        say(options, evolution, found, pooled, (time.perf_counter() - began) / (evolution.generation - first))
+        metrics.record_all(generation_metrics(evolution, found, sure), worlds)
+        say(options, evolution, found, sure, (time.perf_counter() - began) / (evolution.generation - first))
         if judge is not None and evolution.generation % options.validate_every == 0:
             judge.validate(evolution.weights(), worlds, lambda path: save_layers(options, evolution, path))
         save(options, evolution, folder)
@@ -102,21 +102,25 @@ def generation_tasks(options: EvolveOptions, generation: int) -> tuple[list[Worl
     return tasks, seeds
 
 
-def generation_metrics(evolution: Evolution, found: Evidence, pooled: Floats) -> dict[str, float]:
+def generation_metrics(evolution: Evolution, found: Evidence, sure: Floats) -> dict[str, float]:
     """What a generation shows: the scores of those that deviated, and each number with its slope."""
-    tags = {"Evolution/score": found.score, "Evolution/spread": found.spread, "Evolution/pairs": float(found.pairs)}
-    for name, moved, sure in zip(NAMES, evolution.moved.tolist(), pooled.tolist(), strict=True):
-        tags |= {f"Evolution/moved/{name}": moved, f"Evolution/sure/{name}": sure}
+    tags = {
+        "Evolution/score": found.score,
+        "Evolution/spread": float(found.worth.std()),
+        "Evolution/pairs": float(len(found.worth)),
+    }
+    for name, moved, slope in zip(NAMES, evolution.moved.tolist(), sure.tolist(), strict=True):
+        tags |= {f"Evolution/moved/{name}": moved, f"Evolution/sure/{name}": slope}
     return tags
 
 
-def say(options: EvolveOptions, evolution: Evolution, found: Evidence, pooled: Floats, seconds: float) -> None:
+def say(options: EvolveOptions, evolution: Evolution, found: Evidence, sure: Floats, seconds: float) -> None:
     """One line per generation: where the evidence is strongest."""
-    surest = np.argsort(-np.abs(pooled))[:SHOWN]
+    surest = np.argsort(-np.abs(sure))[:SHOWN]
     log.info(
         "generation %d/%d: score of deviating seats %.3f, %d pairs of seats, %s; %s left",
-        evolution.generation, options.generations, found.score, found.pairs,
-        ", ".join(f"{NAMES[j]} {evolution.moved[j]:+.1f} ({pooled[j]:+.1f} σ)" for j in surest.tolist()),
+        evolution.generation, options.generations, found.score, len(found.worth),
+        ", ".join(f"{NAMES[j]} {evolution.moved[j]:+.1f} ({sure[j]:+.1f} σ)" for j in surest.tolist()),
         minutes(seconds * (options.generations - evolution.generation)),
     )  # fmt: skip
 

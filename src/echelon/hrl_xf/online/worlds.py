@@ -27,7 +27,7 @@ from echelon.hrl_xf.layers.weight_files import player_of_bytes
 from echelon.hrl_xf.online.exploring import ExploringCoordinator, ExploringManager
 from echelon.hrl_xf.online.wishes import SeatRecorder, SeatWishes
 from echelon.hrl_xf.options.compete import Seats
-from echelon.runtime.seeding import rng, task_seed
+from echelon.runtime.seeding import rng, seed_everything, task_seed
 
 Kinds = ("GreedyStdAgent", "RandomStdAgent", "SyncRandomStdAgent", "ours", "rival")
 """The kinds of agents in a world that the critic distinguishes."""
@@ -120,12 +120,21 @@ def play_with(task: WorldTask, layers: Layers) -> list[PlayedSeat]:
     return play_seats(task, lambda seat: layers)
 
 
-def play_seats(task: WorldTask, layers_of: Callable[[int], Layers]) -> list[PlayedSeat]:
-    """Play a world with these layers in each of our seats."""
+def play_seats(task: WorldTask, layers_of: Callable[[int], Layers], chance: int | None = None) -> list[PlayedSeat]:
+    """Play a world with these layers in each of our seats.
+
+    `chance`: each day begins with random numbers of its own, whatever was drawn on the days before.
+    """
     _, world, agents = _built(task, ())
     for seat, agent in enumerate(agents):
         agent.layers = layers_of(seat)
-    world.run()
+    if chance is None:
+        world.run()
+    else:
+        for day in range(world.n_steps):
+            seed_everything(task_seed(chance, "day", day) % 2**32)
+            if not world.step():
+                break
     scores = world.scores()
     return [PlayedSeat(_place(a), float(scores[a.id]), a.fallbacks + a.errors) for a in agents]
 
