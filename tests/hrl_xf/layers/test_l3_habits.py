@@ -46,8 +46,6 @@ def inputs(term: str, *, seller: bool = True, time: float = 0.25, asked: int = 8
     [
         ("accept", True, 1.0),
         ("accept_early", True, 0.75),
-        ("accept_short", True, -0.375),  # of the 8 pieces, 6.4 a day later: 4 fall short by 2.4 of 6.4
-        ("accept_short_early", True, -2 * 0.375 * 0.75),
         ("accept_good_price", True, 0.3),
         ("accept_good_price", False, 0.7),
         ("accept_far", True, -2 / 3),
@@ -58,6 +56,23 @@ def inputs(term: str, *, seller: bool = True, time: float = 0.25, asked: int = 8
 def test_accepting(term: str, seller: bool, accept: float) -> None:
     found = answer_terms(np, inputs(term, seller=seller), DAYS)
     assert found[0].tolist() == pytest.approx([accept, 0.0, 0.0])
+
+
+def test_patience_waits_for_a_share_of_what_fits_that_falls_with_time() -> None:
+    """Of the 8 pieces 6.4 fit, a day later; a patience of 4 wants all of it at first, 4.8 of it at a time of .25."""
+    x = inputs("patience")
+    for weight, time, waits in (
+        (4, 0.25, True),
+        (3.4, 0.25, True),
+        (3.3, 0.25, False),
+        (4, 0.4, False),
+        (-9, 0.0, False),
+    ):
+        now = x._replace(weight=weight * x.weight, time=np.array([time], np.float32))
+        assert answer_terms(np, now, DAYS)[0].tolist() == ([-50.0, 0.0, -50.0] if waits else [0.0, 0.0, 0.0])
+    now = x._replace(weight=9 * x.weight, most=0 * x.most)
+    assert not answer_terms(np, now, DAYS).any(), "no offer can be made"
+    assert not answer_terms(np, x._replace(weight=9 * x.weight, seen=0 * x.seen), DAYS).any(), "nothing is on the table"
 
 
 def test_ending_counts_where_an_offer_could_be_made() -> None:

@@ -7,9 +7,10 @@ small offers in one round alone costs money, so habits are learnt by evolution (
 With time τ in 0..1, r a price's place in the issue's range, `asked` the most pieces that the partner asked for at once
 in the last days (`play.memory`), `room` the most of them that fit on one day, days later counting less:
 
-    ACCEPT    1,  1 − τ,  short,  short · (1 − τ),  how good the price is,  days ahead,  pieces
-              short = the part of `room` that the offer on the table falls short of
+    ACCEPT    1,  1 − τ,  how good the price is,  days ahead,  pieces
     END       1 where an offer could be made instead
+    patience  of weight w: neither accepts nor ends where an offer can be made and less than w / 4 · (1 − τ) · room is
+              on the table. A threshold, for half a patience costs money: who refuses must go on refusing
     day       part of `asked` that fits on it, days later counting less;  days ahead
     quantity  |ln(q / asked)| and ln(q / asked), or ln(q / 5) where nothing is known
     price     r,  r · (2τ − 1),  |r − (1 − τ / 0.9)|
@@ -35,12 +36,16 @@ LARGE = 5
 KINDS = ("buyer", "seller, small partner", "seller, large partner")
 """The kinds of threads that have habits of their own; a partner of whom nothing is known is a small one."""
 TERMS = (
-    "accept", "accept_early", "accept_short", "accept_short_early", "accept_good_price", "accept_far", "accept_much",
-    "end", "day_room", "day_far", "quantity_asked", "quantity_much", "quantity_unknown",
+    "patience", "accept", "accept_early", "accept_good_price", "accept_far", "accept_much", "end",
+    "day_room", "day_far", "quantity_asked", "quantity_much", "quantity_unknown",
     "price_high", "price_late", "price_falling",
 )  # fmt: skip
 UNKNOWN = 5.0
 """Pieces that a partner is taken to want of whom nothing is known."""
+PATIENCE = 0.25
+"""What a patience of 1 waits for, as a part of the room."""
+NEVER = 50.0
+"""Nats below which an answer is not given."""
 LOWEST_AT = 0.9
 """Time from which on a falling price is the lowest."""
 
@@ -92,20 +97,19 @@ def answer_terms(xp: Any, x: HabitInputs, days: Array) -> Array:
     early, quantity, price = 1.0 - x.time[:, None], x.seen[:, :1], x.seen[:, 2:]
     wants = _wants(xp, x.asked)[:, None]
     room = xp.amax(xp.minimum(x.most, wants) * NEXT_DAY**days, 1)[:, None].clip(1.0, None)
-    short = (1.0 - quantity / room).clip(0.0, None)
+    can_offer = xp.amax(x.most, 1)[:, None] > 0
+    waits = can_offer & (quantity > 0) & (quantity < x.term("patience") * PATIENCE * early * room)
     place = _place(price, x)
     good = xp.where(x.seller[:, None] > 0, place, 1.0 - place)
     accept = (
         x.term("accept")
         + x.term("accept_early") * early
-        - x.term("accept_short") * short
-        - x.term("accept_short_early") * 2.0 * short * early
         + x.term("accept_good_price") * good
         - x.term("accept_far") * x.seen[:, 1:2] / 3.0
         + x.term("accept_much") * quantity / 10.0
+        - NEVER * waits
     )
-    end = -x.term("end") * (xp.amax(x.most, 1)[:, None] > 0)
-    return xp.concatenate([accept, 0.0 * accept, end], 1)
+    return xp.concatenate([accept, 0.0 * accept, -x.term("end") * can_offer - NEVER * waits], 1)
 
 
 def day_terms(xp: Any, x: HabitInputs, days: Array) -> Array:

@@ -42,12 +42,12 @@ class EvolveOptions:
     """where our policy sits in a world: one factory, or one on each level"""
     steps: int | None = 50
     """days in a world; None: drawn from 50..200 for each pair"""
-    deviation: float = 2.2
+    deviation: float = 1.0
     """standard deviation of the habits' weights, in nats; L2's quantities deviate by a fifth of it, in units of five
     pieces"""
-    rate: float = 0.12
+    rate: float = 0.3
     """how far a number moves in a generation, in deviations per standard error of its slope"""
-    memory: float = 0.93
+    memory: float = 0.95
     """what evidence still counts a generation later"""
     validate_every: int = 8
     """generations between validations; 0: none"""
