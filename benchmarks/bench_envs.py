@@ -100,10 +100,12 @@ def rates(runs: list[Callable[[int], int]], seconds: float, clock: Callable[[], 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="short rounds")
-    seconds = 0.3 if parser.parse_args().quick else 1.5
+    parser.add_argument("--only", choices=BUILT_IN, help="one environment instead of all")
+    options = parser.parse_args()
+    seconds = 0.3 if options.quick else 1.5
     print("environment steps per CPU second")
     print(f"{'environment':<34}{'worlds':>7}{'arrays':>14}{'one by one':>14}{'ratio':>8}")
-    for name in BUILT_IN:
+    for name in [options.only] if options.only else BUILT_IN:
         for count in BATCHES:
             env = make_vector_env(name, count)
             actions = random_actions(env, 8)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from echelon.hmasd.commands.train import run
 from echelon.hmasd.config import HMASDConfig
 from echelon.hmasd.options import TrainOptions
+from echelon.hmasd.presets import train_defaults
 from echelon.runtime.metrics import read_metrics
 from tests.envs.learnable import DONE, SEEN
 
@@ -65,6 +67,17 @@ def test_the_default_intrinsic_reward_does_not_pay_agents_to_die(tmp_path: Path)
     assert length[-3:].mean() > length[0]
     without = learnt(tmp_path / "without", "temptation", "Training/Episode_Length", **weights, skill_baseline=False)
     assert without[-3:].mean() < 2  # what the paper's reward teaches here: standing still at once
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("algorithm", "sets"), [("mappo", "true"), ("hmasd", "true"), ("mappo", "false")])
+def test_landmarks_are_covered_where_they_are_a_set(algorithm: str, sets: str, tmp_path: Path) -> None:
+    """Random actions earn −26.5, a planner −7.5; without sets the same steps give −17 or less."""
+    options = train_defaults(["--env", "simple_spread", "--algorithm", algorithm])
+    config = replace(options.config, total_steps=128_000, final_lr=None, env_options=(f"sets={sets}",))
+    run(TrainOptions(output_dir=tmp_path, config=config, eval_every=0, checkpoint_every=0, quiet=True))
+    reward = read_metrics(tmp_path)["Training/Episode_Reward"].values[-5:].mean()
+    assert bool(reward > -15) is (sets == "true")
 
 
 @pytest.mark.parametrize("algorithm", ["mappo", "hmasd"])

@@ -97,7 +97,7 @@ _OVERCOOKED = replace(
     final_lr=5e-5,
     epochs=5,
     discriminator_epochs=5,
-    minibatches=2,
+    minibatches=8,
     kl_stop=0.03,
 )
 
