@@ -59,15 +59,10 @@ def test_accepting(term: str, seller: bool, accept: float) -> None:
 
 
 def test_patience_waits_for_a_share_of_what_fits_that_falls_with_time() -> None:
-    """Of the 8 pieces 6.4 fit, a day later; a patience of 4 wants all of it at first, 4.8 of it at a time of .25."""
+    """Of the 8 pieces 6.4 fit, a day later; a patience of 8 wants all of it at first, 4.8 of it at a time of .25."""
     x = inputs("patience")
-    for weight, time, waits in (
-        (4, 0.25, True),
-        (3.4, 0.25, True),
-        (3.3, 0.25, False),
-        (4, 0.4, False),
-        (-9, 0.0, False),
-    ):
+    cases = ((8, 0.25, True), (6.8, 0.25, True), (6.6, 0.25, False), (8, 0.4, False), (-9, 0.0, False))
+    for weight, time, waits in cases:
         now = x._replace(weight=weight * x.weight, time=np.array([time], np.float32))
         assert answer_terms(np, now, DAYS)[0].tolist() == ([-50.0, 0.0, -50.0] if waits else [0.0, 0.0, 0.0])
     now = x._replace(weight=9 * x.weight, most=0 * x.most)

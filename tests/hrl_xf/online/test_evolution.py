@@ -40,6 +40,7 @@ def options(folder: Path, **changes: object) -> EvolveOptions:
     """A run of seconds."""
     small = {
         "output_dir": folder, "init": "cloned", "generations": 2, "pairs": 2, "field": "GreedyStdAgent", "steps": 8,
+        "screening": 0.0,
         "validate_every": 0, "validation_worlds": 1, "validation_fields": "GreedyStdAgent", "parallelism": "serial",
         "quiet": True,
     }  # fmt: skip

@@ -9,7 +9,7 @@ in the last days (`play.memory`), `room` the most of them that fit on one day, d
 
     ACCEPT    1,  1 − τ,  how good the price is,  days ahead,  pieces
     END       1 where an offer could be made instead
-    patience  of weight w: neither accepts nor ends where an offer can be made and less than w / 4 · (1 − τ) · room is
+    patience  of weight w: neither accepts nor ends where an offer can be made and less than w / 8 · (1 − τ) · room is
               on the table. A threshold, for half a patience costs money: who refuses must go on refusing
     day       part of `asked` that fits on it, days later counting less;  days ahead
     quantity  |ln(q / asked)| and ln(q / asked), or ln(q / 5) where nothing is known
@@ -42,7 +42,7 @@ TERMS = (
 )  # fmt: skip
 UNKNOWN = 5.0
 """Pieces that a partner is taken to want of whom nothing is known."""
-PATIENCE = 0.25
+PATIENCE = 0.125
 """What a patience of 1 waits for, as a part of the room."""
 NEVER = 50.0
 """Nats below which an answer is not given."""

@@ -155,11 +155,17 @@ class Evolution:
         self.l2, self.l3, self.l4 = l2, l3.with_habits(), l4
         self.deviation, self.rate, self.memory, self.generations = deviation, rate, memory, generations
         self.generation = 0
+        self.screened = False
+        """whether it has begun with what paid alone"""
         self.moved = np.zeros(SIZE)
         """from where it started"""
         self.gram, self.moment = np.zeros((SIZE, SIZE)), np.zeros(SIZE)
         self.squares, self.count = np.zeros(1), np.zeros(1)
         """sums over all pairs of seats so far, earlier ones counting less"""
+
+    def begin_with(self, moved: Floats) -> None:
+        """Start from there."""
+        self.moved, self.screened = moved, True
 
     def learn(self, found: Evidence) -> Floats:
         """Take a generation's evidence into account; the slopes in standard errors.  # (SIZE,)"""
@@ -167,7 +173,7 @@ class Evolution:
         self.gram, self.moment = m * self.gram + x.T @ x, m * self.moment + x.T @ y
         self.squares, self.count = m * self.squares + y @ y, m * self.count + len(y)
         sure = self.sureness()
-        rate = self.rate * (1.0 - 0.7 * self.generation / self.generations)  # smaller steps towards the end
+        rate = self.rate * (1.0 - 0.7 * self.generation / max(self.generations, 1))  # smaller steps towards the end
         self.moved = self.moved + rate * scales(self.deviation) * sure * np.minimum(1.0, (sure / SURE) ** 2)
         self.generation += 1
         return sure

@@ -19,6 +19,7 @@ from echelon.hrl_xf.online.collector import play_all
 from echelon.hrl_xf.online.evolution import NAMES, Evidence, Evolution, Trial, evidence_of, play_trial
 from echelon.hrl_xf.online.judge import Judge
 from echelon.hrl_xf.online.run import MAY_CHANGE, run_options
+from echelon.hrl_xf.online.screening import habits, plan, play_with_habits, screen, together
 from echelon.hrl_xf.online.trainer import initial_folder, initial_layers
 from echelon.hrl_xf.online.worlds import WorldTask
 from echelon.hrl_xf.options.evolve import EvolveOptions
@@ -26,6 +27,7 @@ from echelon.hrl_xf.weights import layer_in
 from echelon.runtime.arrays import Floats
 from echelon.runtime.checkpoint import latest, load_checkpoint, save_checkpoint
 from echelon.runtime.execution.executors import NamedExecutor, make_executor
+from echelon.runtime.files import write_json
 from echelon.runtime.metrics import MetricsWriter, without_console_lines
 from echelon.runtime.progress import minutes
 from echelon.runtime.rundir import RunDir, open_run
@@ -33,7 +35,9 @@ from echelon.runtime.seeding import task_seed
 
 log = logging.getLogger(__name__)
 SHOWN = 6
-"""How many of the surest slopes a line names."""
+"""How many of the surest slopes or habits are named."""
+SCREENED = "screening.json"
+"""What each habit was worth alone."""
 
 
 def evolve(options: EvolveOptions) -> None:
@@ -61,6 +65,11 @@ def run_generations(
     judge = Judge(options, folder, executor, metrics) if options.validate_every else None
     if judge is not None:
         judge.begin(evolution.weights(), resumed=evolution.generation > 0)
+    if options.screening and not evolution.screened:
+        evolution.begin_with(screening(options, evolution, folder, executor))
+        if judge is not None:
+            judge.validate(evolution.weights(), 0, lambda path: save_layers(options, evolution, path))
+        save(options, evolution, folder)
     began, first = time.perf_counter(), evolution.generation
     while evolution.generation < options.generations:
         found, sure = generation(options, evolution, executor)
@@ -74,6 +83,30 @@ def run_generations(
     if not (folder.path / "l3_evolved.safetensors").exists():
         save_layers(options, evolution, folder.path)
     log.info("evolution is complete: %d generations, layers in %s", evolution.generation, folder.path)
+
+
+def screening(options: EvolveOptions, evolution: Evolution, folder: RunDir, executor: NamedExecutor) -> Floats:
+    """Try every habit alone; what pays is written down and returned as numbers that evolve."""
+    tried = habits(options.screening)
+    seed = task_seed(options.seed, "screening")
+    fields = tuple(dict.fromkeys(options.fields))
+    tasks = [
+        WorldTask(field, seed, i, options.seats, options.steps, None)
+        for i in range(options.screening_worlds)
+        for field in fields
+    ]
+    plays = plan(tasks, tried, options.screening_plays, options.seed)
+    log.info("trying %d habits one by one in %d worlds", len(tried), len(plays))
+    found = screen(
+        plays, tried, evolution.weights(),
+        lambda calls: play_all(executor, play_with_habits, calls, options.world_timeout, options.quiet),
+    )  # fmt: skip
+    known = [t for t in found if t.seats > 1]
+    rows = [{"habit": str(t.habit), "gain": t.gain, "error": t.error, "seats": t.seats, "pays": t.pays} for t in known]
+    write_json(folder.path / SCREENED, rows)
+    for t in sorted(found, key=lambda t: -t.gain / t.error)[:SHOWN]:
+        log.info("%s: %+.4f ± %.4f (%d seats)%s", t.habit, t.gain, t.error, t.seats, ", taken" if t.pays else "")
+    return together(found)
 
 
 def generation(options: EvolveOptions, evolution: Evolution, executor: NamedExecutor) -> tuple[Evidence, Floats]:
@@ -145,7 +178,7 @@ def save(options: EvolveOptions, evolution: Evolution, folder: RunDir) -> None:
         folder.checkpoints,
         f"generation_{evolution.generation:05d}",
         tensors={"evolution": evolution.state_dict()},
-        state={"generation": evolution.generation},
+        state={"generation": evolution.generation, "screened": evolution.screened},
         config=run_options(options),
         keep_last=options.keep_checkpoints,
     )
@@ -158,4 +191,5 @@ def resume(evolution: Evolution, folder: RunDir) -> None:
         return
     saved = load_checkpoint(path)
     evolution.load_state_dict(saved.tensors["evolution"], saved.state["generation"])
+    evolution.screened = saved.state["screened"]
     log.info("resumed after generation %d", evolution.generation)

@@ -32,7 +32,7 @@ class EvolveOptions:
     output_dir: Path = Path("training_runs/evolved")
     """weights, checkpoints, metrics.jsonl and tb/ go here"""
     generations: int = 40
-    """generations in all, those before a resume included"""
+    """generations in all, those before a resume included; 0: only the screening"""
     pairs: int = 30
     """pairs of worlds in a generation"""
     field: str = "league+champions"
@@ -49,6 +49,13 @@ class EvolveOptions:
     """how far a number moves in a generation, in deviations per standard error of its slope"""
     memory: float = 0.95
     """what evidence still counts a generation later"""
+    screening: float = 6.0
+    """weight at which each habit is first tried alone, in nats; those that pay are where evolution begins. 0: it begins
+    with the layers as they are"""
+    screening_worlds: int = 12
+    """configurations of each field in which that is done"""
+    screening_plays: int = 20
+    """plays of each of them, with another habit in each of our seats"""
     validate_every: int = 8
     """generations between validations; 0: none"""
     validation_worlds: int = 24
@@ -68,10 +75,10 @@ class EvolveOptions:
     """say nothing but errors"""
 
     def __post_init__(self) -> None:
-        for name in ("generations", "pairs", "validation_worlds", "keep_checkpoints"):
+        for name in ("pairs", "validation_worlds", "keep_checkpoints", "screening_worlds", "screening_plays"):
             if getattr(self, name) < 1:
                 raise ValueError(f"--{name.replace('_', '-')} {getattr(self, name)} must be at least 1")
-        for name in ("validate_every", "seed"):
+        for name in ("generations", "validate_every", "seed", "screening"):
             if getattr(self, name) < 0:
                 raise ValueError(f"--{name.replace('_', '-')} {getattr(self, name)} must not be negative")
         for name in ("deviation", "rate", "world_timeout"):
