@@ -104,7 +104,7 @@ def screening(options: EvolveOptions, evolution: Evolution, folder: RunDir, exec
     known = [t for t in found if t.seats > 1]
     rows = [{"habit": str(t.habit), "gain": t.gain, "error": t.error, "seats": t.seats, "pays": t.pays} for t in known]
     write_json(folder.path / SCREENED, rows)
-    for t in sorted(found, key=lambda t: -t.gain / t.error)[:SHOWN]:
+    for t in sorted(known, key=lambda t: -t.gain / max(t.error, 1e-9))[:SHOWN]:
         log.info("%s: %+.4f ± %.4f (%d seats)%s", t.habit, t.gain, t.error, t.seats, ", taken" if t.pays else "")
     return together(found)
 
