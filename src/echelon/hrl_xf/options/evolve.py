@@ -21,8 +21,9 @@ class EvolveOptions:
     `echelon hrl evolve --init training_runs/online --output-dir training_runs/evolved --generations 40`
 
     A habit is a choice that lasts for a whole world: how long to wait for a large deal, how much to offer to whom,
-    how prices fall. In each generation our seats play pairs of worlds with opposite deviations of L3's habits and of
-    the level of L2's quantities; what pays is kept. The same command on the same directory resumes after the last
+    how prices fall. First every habit is tried alone at a large weight, and what pays is taken. Then, in each
+    generation, our seats play pairs of worlds with opposite deviations of L3's habits and of the level of L2's
+    quantities; what pays is kept. The same command on the same directory resumes after the last
     finished generation. What wins on the validation worlds is in the directory as l2_evolved, l3_evolved and L4's
     file: `echelon hrl compete --agent LitaAgentHRL:training_runs/evolved` plays with it.
     """
