@@ -10,10 +10,26 @@ import pytest
 from echelon.hrl_xf.commands.evolve import run
 from echelon.hrl_xf.layers.l3_habits import KINDS, TERMS
 from echelon.hrl_xf.networks.l3_executor import load_l3
-from echelon.hrl_xf.online.evolution import HABITS, NAMES, SIZE
-from echelon.hrl_xf.online.screening import Habit, Play, Tried, habits, plan, screen, together
+from echelon.hrl_xf.online.evolution import HABITS, NAMES, SIZE, Evolution
+from echelon.hrl_xf.online.evolve_run import screening
+from echelon.hrl_xf.online.run import run_options
+from echelon.hrl_xf.online.screening import (
+    Habit,
+    Play,
+    Tried,
+    best_of,
+    habits,
+    plan,
+    row_of,
+    screen,
+    tried_of,
+    worth_trying,
+)
+from echelon.hrl_xf.online.trainer import initial_layers
 from echelon.hrl_xf.online.worlds import PlayedSeat, Weights, WorldTask
-from echelon.runtime.files import read_json
+from echelon.runtime.execution.executors import make_executor
+from echelon.runtime.files import read_json, write_json
+from echelon.runtime.rundir import open_run
 from tests.hrl_xf.online.test_evolution import options
 
 TASKS = [WorldTask("GreedyStdAgent", 5, i, "each-level", 8, None) for i in range(4)]
@@ -34,19 +50,21 @@ def test_a_habit_is_of_one_side_and_a_seat_tries_only_what_it_can() -> None:
     assert len(KINDS) == 3
 
 
-def test_every_habit_is_tried_about_as_often_beside_a_play_without_any() -> None:
+def test_every_habit_is_tried_about_once_beside_a_play_without_any() -> None:
     tried = habits(6.0)
-    plays = plan(TASKS, tried, 30, seed=1)
-    assert len(plays) == 4 * 31
-    assert plays == plan(TASKS, tried, 30, seed=1)
-    for first in plays[::31]:
-        assert set(first.habits) == {None}
+    plays = plan(TASKS, tried, seed=1)
+    assert plays == plan(TASKS, tried, seed=1)
+    plain = [play for play in plays if set(play.habits) == {None}]
+    assert [play.chance for play in plain] == [1, 2, 3, 4]
     used = [i for play in plays for i in play.habits if i is not None]
     counts = np.bincount(used, minlength=len(tried))
-    assert counts.min() >= 3
-    assert counts.max() <= counts.min() + 8
-    assert all(len(set(play.habits)) == len(play.habits) for play in plays if play.habits[0] is not None)
+    assert counts.min() >= 2
+    assert counts.max() <= 8
+    assert all(len(set(play.habits)) == len(play.habits) for play in plays if None not in play.habits)
     assert len({play.chance for play in plays}) == 4, "one chance for all plays of a configuration"
+    sellers = plan(TASKS[:1], [Habit("seller", "end", 6.0)], seed=1)
+    assert any(i is None for i in sellers[1].habits), "a seat that has nothing to try plays without"
+    assert 0 in sellers[1].habits
 
 
 def test_what_pays_by_enough_is_taken() -> None:
@@ -60,37 +78,53 @@ def test_what_pays_by_enough_is_taken() -> None:
         for play, call in zip(plays, calls, strict=True):
             assert call[3] == play.chance
             habit = play.habits[0]
+            added = call[2][0] - 1.0
+            assert np.array_equal(added, np.zeros(SIZE) if habit is None else tried[habit].vector())
             worth = 0.0 if habit is None else gains[habit] + 0.01 * float(draw.standard_normal())
             found.append([PlayedSeat(0, 1.0 + worth, 0)])
         found[3] = None  # a configuration without its plain play tells nothing
         found[7] = None
         return found
 
-    patience, end = screen(plays, tried, NO_WEIGHTS, played)
+    patience, end = screen(plays, tried, np.ones(SIZE), NO_WEIGHTS, played)
     assert (patience.seats, end.seats) == (10, 11)
     assert patience.gain == pytest.approx(0.03, abs=0.01)
     assert patience.error == pytest.approx(0.01 / np.sqrt(10), rel=0.5)
-    assert patience.pays
-    assert not end.pays
-    assert np.array_equal(together([patience, end]), tried[0].vector())
-    assert not together([end]).any()
-    assert not Tried(tried[0], 1.0, 0.0, 1).pays, "one seat is no evidence"
+    assert best_of([patience, end]) == tried[0]
+    assert best_of([end]) is None
+    assert best_of([]) is None
+    assert Tried(tried[0], 1.0, 0.0, 1).sure == 0.0, "one seat is no evidence"
+    losing, other = (
+        Tried(Habit("buyer", "end", 6.0), -0.02, 0.01, 9),
+        Tried(Habit("buyer", "end", -6.0), -0.005, 0.01, 9),
+    )
+    opposite = Tried(Habit("seller", "patience", -6.0), 0.0, 0.01, 9)
+    again = worth_trying([patience, end, losing, other, opposite], tried[0])
+    assert again == [tried[1], other.habit]
+    assert tried_of(row_of(patience)) == patience
 
 
 @pytest.mark.numeric
 def test_a_run_begins_with_what_paid_and_does_not_screen_again(tmp_path: Path) -> None:
-    small = options(
-        tmp_path, steps=6, screening=6.0, screening_worlds=3, screening_plays=12, generations=0, field="GreedyStdAgent"
-    )
+    small = options(tmp_path, steps=6, screening=6.0, screening_worlds=2, screening_rounds=1, generations=0)
     run(small)
-    rows = read_json(tmp_path / "screening.json")
-    assert all(row["seats"] > 1 for row in rows)
-    assert len(rows) > 10
-    by_name = {str(habit): habit for habit in habits(6.0)}
-    wanted = np.sum([by_name[row["habit"]].vector() for row in rows if row["pays"]] or [np.zeros(SIZE)], axis=0)
+    (found,) = [[tried_of(row) for row in found] for found in read_json(tmp_path / "screening.json")]
+    taken = best_of(found)
+    wanted = np.zeros(SIZE) if taken is None else taken.vector()
     learnt = load_l3(tmp_path / "latest" / "l3_evolved").habits
     assert learnt is not None
     assert np.array_equal(learnt.detach().numpy().ravel(), wanted[:HABITS].astype(np.float32))
     written = (tmp_path / "screening.json").stat().st_mtime_ns
     run(small)
     assert (tmp_path / "screening.json").stat().st_mtime_ns == written
+
+
+def test_rounds_that_are_written_down_are_not_played_again(tmp_path: Path) -> None:
+    known = [Tried(habit, 0.001 * i, 0.01, 24) for i, habit in enumerate(habits(6.0))]  # the last is the best
+    small = options(tmp_path, screening=6.0, screening_worlds=1, screening_rounds=1, generations=0)
+    folder = open_run(small.output_dir, run_options(small))
+    write_json(tmp_path / "screening.json", [[row_of(t) for t in known]])
+    with make_executor("serial") as executor:
+        evolution = Evolution(*initial_layers("cloned"), deviation=1.0, rate=0.1, memory=0.9, generations=0)
+        begin = screening(small, evolution, folder, executor)
+    assert np.array_equal(begin, known[-1].habit.vector())

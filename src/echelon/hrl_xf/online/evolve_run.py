@@ -16,10 +16,20 @@ import torch
 
 from echelon.hrl_xf.networks.files import save_layer
 from echelon.hrl_xf.online.collector import play_all
-from echelon.hrl_xf.online.evolution import NAMES, Evidence, Evolution, Trial, evidence_of, play_trial
+from echelon.hrl_xf.online.evolution import NAMES, SIZE, Evidence, Evolution, Trial, evidence_of, play_trial
 from echelon.hrl_xf.online.judge import Judge
 from echelon.hrl_xf.online.run import MAY_CHANGE, run_options
-from echelon.hrl_xf.online.screening import habits, plan, play_with_habits, screen, together
+from echelon.hrl_xf.online.screening import (
+    Tried,
+    best_of,
+    habits,
+    plan,
+    play_with_habits,
+    row_of,
+    screen,
+    tried_of,
+    worth_trying,
+)
 from echelon.hrl_xf.online.trainer import initial_folder, initial_layers
 from echelon.hrl_xf.online.worlds import WorldTask
 from echelon.hrl_xf.options.evolve import EvolveOptions
@@ -27,7 +37,7 @@ from echelon.hrl_xf.weights import layer_in
 from echelon.runtime.arrays import Floats
 from echelon.runtime.checkpoint import latest, load_checkpoint, save_checkpoint
 from echelon.runtime.execution.executors import NamedExecutor, make_executor
-from echelon.runtime.files import write_json
+from echelon.runtime.files import read_json, write_json
 from echelon.runtime.metrics import MetricsWriter, without_console_lines
 from echelon.runtime.progress import minutes
 from echelon.runtime.rundir import RunDir, open_run
@@ -37,7 +47,7 @@ log = logging.getLogger(__name__)
 SHOWN = 6
 """How many of the surest slopes or habits are named."""
 SCREENED = "screening.json"
-"""What each habit was worth alone."""
+"""What each habit was worth, by round."""
 
 
 def evolve(options: EvolveOptions) -> None:
@@ -86,27 +96,44 @@ def run_generations(
 
 
 def screening(options: EvolveOptions, evolution: Evolution, folder: RunDir, executor: NamedExecutor) -> Floats:
-    """Try every habit alone; what pays is written down and returned as numbers that evolve."""
-    tried = habits(options.screening)
-    seed = task_seed(options.seed, "screening")
-    fields = tuple(dict.fromkeys(options.fields))
-    tasks = [
+    """Take habits that pay, one after another; they are written down and returned as numbers that evolve.
+
+    Rounds that `screening.json` has already, because the run was stopped, are not played again.
+    """
+    file, weights = folder.path / SCREENED, evolution.weights()
+    rounds: list[list[Tried]] = [[tried_of(row) for row in found] for found in read_json(file)] if file.exists() else []
+    begin, tried = np.zeros(SIZE), habits(options.screening)
+    for number in range(options.screening_rounds):
+        if number == len(rounds):
+            plays = plan(screening_tasks(options, number), tried, options.seed)
+            log.info("screening %d: trying %d habits in %d worlds", number + 1, len(tried), len(plays))
+            rounds.append(
+                screen(
+                    plays, tried, begin, weights,
+                    lambda calls: play_all(executor, play_with_habits, calls, options.world_timeout, options.quiet),
+                )
+            )  # fmt: skip
+            write_json(file, [[row_of(t) for t in found] for found in rounds])
+        found = rounds[number]
+        for t in sorted(found, key=lambda t: -t.sure)[:SHOWN]:
+            log.info("%s: %+.4f ± %.4f (%d seats)", t.habit, t.gain, t.error, t.seats)
+        best = best_of(found)
+        if best is None:
+            log.info("no habit pays by enough")
+            break
+        log.info("taken: %s", best)
+        begin, tried = begin + best.vector(), worth_trying(found, best)
+    return begin
+
+
+def screening_tasks(options: EvolveOptions, number: int) -> list[WorldTask]:
+    """The configurations of a round of the screening."""
+    seed, count = task_seed(options.seed, "screening"), options.screening_worlds
+    return [
         WorldTask(field, seed, i, options.seats, options.steps, None)
-        for i in range(options.screening_worlds)
-        for field in fields
+        for i in range(number * count, (number + 1) * count)
+        for field in dict.fromkeys(options.fields)
     ]
-    plays = plan(tasks, tried, options.screening_plays, options.seed)
-    log.info("trying %d habits one by one in %d worlds", len(tried), len(plays))
-    found = screen(
-        plays, tried, evolution.weights(),
-        lambda calls: play_all(executor, play_with_habits, calls, options.world_timeout, options.quiet),
-    )  # fmt: skip
-    known = [t for t in found if t.seats > 1]
-    rows = [{"habit": str(t.habit), "gain": t.gain, "error": t.error, "seats": t.seats, "pays": t.pays} for t in known]
-    write_json(folder.path / SCREENED, rows)
-    for t in sorted(known, key=lambda t: -t.gain / max(t.error, 1e-9))[:SHOWN]:
-        log.info("%s: %+.4f ± %.4f (%d seats)%s", t.habit, t.gain, t.error, t.seats, ", taken" if t.pays else "")
-    return together(found)
 
 
 def generation(options: EvolveOptions, evolution: Evolution, executor: NamedExecutor) -> tuple[Evidence, Floats]:

@@ -1,16 +1,20 @@
-"""Which habits pay at all: each of them alone, at a large weight, in the same worlds as the layers of the start.
+"""Which habits pay at all: each at a large weight, in the same worlds as the layers without it, one taken after another.
 
-Slopes are local, and some habits pay only once they are strong. So before evolution each term is tried for buyers and
-for sellers, with both signs; those whose seats earn more than without, by SURE standard errors, are taken together.
+Slopes are local, and some habits pay only once they are strong, others only beside those: a seller who takes the first
+offer gains nothing by better counter-offers. So before evolution, in rounds with new worlds, each term is tried for
+buyers and for sellers, with both signs. The one whose seats earn most in standard errors is taken if these are SURE,
+those that lose by more than one standard error are given up, and the others are tried again beside what was taken.
 
 Every seat of a world tries another habit, so a world tells about several. Worlds of one configuration begin each day
-with the same chance, and a seat's score is compared with what it has in the play without any habit.
+with the same chance, and a seat's score is compared with what it has in the play without the habit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 
@@ -20,7 +24,7 @@ from echelon.hrl_xf.online.worlds import PlayedSeat, Weights, WorldTask, play_se
 from echelon.runtime.arrays import Floats
 from echelon.runtime.seeding import rng
 
-SURE = 2.5
+SURE = 2.0
 SIDES = ("buyer", "seller")
 
 
@@ -57,8 +61,9 @@ class Tried:
     seats: int
 
     @property
-    def pays(self) -> bool:
-        return self.seats > 1 and self.gain > SURE * self.error
+    def sure(self) -> float:
+        """The gain in standard errors; 0 where nothing is known."""
+        return self.gain / self.error if self.seats > 1 and self.error > 0 else 0.0
 
 
 def habits(weight: float) -> list[Habit]:
@@ -68,27 +73,28 @@ def habits(weight: float) -> list[Habit]:
 
 @dataclass(frozen=True)
 class Play:
-    """A world with a habit (its number) in each of our seats; None: without any."""
+    """A world with another habit (its number) in each of our seats; None: without any."""
 
     task: WorldTask
     chance: int
     habits: tuple[int | None, ...]
 
 
-def plan(tasks: Sequence[WorldTask], tried: Sequence[Habit], plays: int, seed: int) -> list[Play]:
-    """For each configuration one play without habits and `plays` with; every habit is tried about as often."""
+def plan(tasks: Sequence[WorldTask], tried: Sequence[Habit], seed: int) -> list[Play]:
+    """For each configuration a play without further habits and so many with that each is tried about once."""
     found = []
     for number, task in enumerate(tasks):
         draw, chance = rng(seed, "screening", number), number + 1
         places = _places(task)
         found.append(Play(task, chance, (None,) * len(places)))
         count = draw.random(len(tried)) * 0.5  # equal ones in a random order
-        for _ in range(plays):
-            chosen = []
+        for _ in range(math.ceil(len(tried) / len(places))):
+            chosen: list[int | None] = []
             for place in places:
                 fitting = [i for i, habit in enumerate(tried) if habit.fits(place) and i not in chosen]
-                at = min(fitting, key=lambda i: count[i])
-                count[at] += 1
+                at = min(fitting, key=lambda i: count[i], default=None)
+                if at is not None:
+                    count[at] += 1
                 chosen.append(at)
             found.append(Play(task, chance, tuple(chosen)))
     return found
@@ -102,35 +108,51 @@ def play_with_habits(task: WorldTask, weights: Weights, vectors: Sequence[Floats
 def screen(
     plays: Sequence[Play],
     tried: Sequence[Habit],
+    beside: Floats,
     weights: Weights,
     play_all: Callable[[list[tuple[WorldTask, Weights, list[Floats], int]]], list[list[PlayedSeat] | None]],
 ) -> list[Tried]:
-    """Play and compare; a world that failed is left out."""
-    vectors = [habit.vector() for habit in tried]
-    nothing = np.zeros(SIZE)
-    calls = [(p.task, weights, [nothing if i is None else vectors[i] for i in p.habits], p.chance) for p in plays]
+    """Play with each habit beside those of all seats, and compare; a world that failed is left out."""
+    vectors = [beside + habit.vector() for habit in tried]
+    calls = [(p.task, weights, [beside if i is None else vectors[i] for i in p.habits], p.chance) for p in plays]
     worth: list[list[float]] = [[] for _ in tried]
     plain: list[PlayedSeat] | None = None
     for p, seats in zip(plays, play_all(calls), strict=True):
-        if p.habits[0] is None:
+        if not any(i is not None for i in p.habits):
             plain = seats
         elif seats is not None and plain is not None:
             for i, with_it, without in zip(p.habits, seats, plain, strict=True):
-                assert i is not None
-                worth[i].append(with_it.score - without.score)
+                if i is not None:
+                    worth[i].append(with_it.score - without.score)
     return [_tried(habit, np.array(found)) for habit, found in zip(tried, worth, strict=True)]
 
 
 def _tried(habit: Habit, worth: Floats) -> Tried:
     if len(worth) < 2:
-        return Tried(habit, 0.0, float("inf"), len(worth))
+        return Tried(habit, 0.0, 0.0, len(worth))
     return Tried(habit, float(worth.mean()), float(worth.std(ddof=1) / np.sqrt(len(worth))), len(worth))
 
 
-def together(found: Sequence[Tried]) -> Floats:
-    """All habits that pay.  # (SIZE,)"""
-    total: Floats = np.sum([t.habit.vector() for t in found if t.pays] or [np.zeros(SIZE)], axis=0)
-    return total
+def best_of(found: Sequence[Tried]) -> Habit | None:
+    """The habit to take, if there is one that pays."""
+    best = max(found, key=lambda t: t.sure, default=None)
+    return best.habit if best is not None and best.sure >= SURE else None
+
+
+def worth_trying(found: Sequence[Tried], taken: Habit) -> list[Habit]:
+    """What is tried again beside a habit that was taken: other terms that do not clearly lose."""
+    same = (taken.side, taken.term)
+    return [t.habit for t in found if t.sure > -1.0 and (t.habit.side, t.habit.term) != same]
+
+
+def row_of(tried: Tried) -> dict[str, Any]:
+    """As it is written down."""
+    return asdict(tried)
+
+
+def tried_of(row: Mapping[str, Any]) -> Tried:
+    """The inverse of `row_of`."""
+    return Tried(**{**row, "habit": Habit(**row["habit"])})
 
 
 def _places(task: WorldTask) -> list[int]:

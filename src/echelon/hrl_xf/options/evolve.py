@@ -21,8 +21,8 @@ class EvolveOptions:
     `echelon hrl evolve --init training_runs/online --output-dir training_runs/evolved --generations 40`
 
     A habit is a choice that lasts for a whole world: how long to wait for a large deal, how much to offer to whom,
-    how prices fall. First every habit is tried alone at a large weight, and what pays is taken. Then, in each
-    generation, our seats play pairs of worlds with opposite deviations of L3's habits and of the level of L2's
+    how prices fall. First every habit is tried at a large weight, and what pays is taken, one after another. Then, in
+    each generation, our seats play pairs of worlds with opposite deviations of L3's habits and of the level of L2's
     quantities; what pays is kept. The same command on the same directory resumes after the last
     finished generation. What wins on the validation worlds is in the directory as l2_evolved, l3_evolved and L4's
     file: `echelon hrl compete --agent LitaAgentHRL:training_runs/evolved` plays with it.
@@ -53,10 +53,10 @@ class EvolveOptions:
     screening: float = 6.0
     """weight at which each habit is first tried alone, in nats; those that pay are where evolution begins. 0: it begins
     with the layers as they are"""
+    screening_rounds: int = 4
+    """how many habits are taken at most, one after another, each beside those before"""
     screening_worlds: int = 12
-    """configurations of each field in which that is done"""
-    screening_plays: int = 20
-    """plays of each of them, with another habit in each of our seats"""
+    """configurations of each field in such a round"""
     validate_every: int = 8
     """generations between validations; 0: none"""
     validation_worlds: int = 24
@@ -76,7 +76,7 @@ class EvolveOptions:
     """say nothing but errors"""
 
     def __post_init__(self) -> None:
-        for name in ("pairs", "validation_worlds", "keep_checkpoints", "screening_worlds", "screening_plays"):
+        for name in ("pairs", "validation_worlds", "keep_checkpoints", "screening_worlds", "screening_rounds"):
             if getattr(self, name) < 1:
                 raise ValueError(f"--{name.replace('_', '-')} {getattr(self, name)} must be at least 1")
         for name in ("generations", "validate_every", "seed", "screening"):
