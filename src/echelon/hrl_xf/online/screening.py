@@ -1,4 +1,4 @@
-"""Which habits pay at all: each at a large weight, in the same worlds as the layers without it, one taken after another.
+"""Which habits pay at all: each at a large weight, in the same worlds as without it, one taken after another.
 
 Slopes are local, and some habits pay only once they are strong, others only beside those: a seller who takes the first
 offer gains nothing by better counter-offers. So before evolution, in rounds with new worlds, each term is tried for
