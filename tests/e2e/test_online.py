@@ -18,7 +18,10 @@ SMALL = {
         --rounds 3 --field GreedyStdAgent --configurations 2 --group 2 --steps 8 --critic-rounds 0 --l4-rounds 0
         --validate-every 0 --past 0.5 --past-every 1 --minibatch 64 --quiet
     """,
-    "evolve": "--generations 3 --field GreedyStdAgent --pairs 2 --steps 8 --validate-every 0 --quiet",
+    "evolve": """
+        --generations 3 --field GreedyStdAgent --pairs 2 --steps 8 --screening-worlds 1 --screening-rounds 1
+        --validate-every 0 --quiet
+    """,
 }
 
 
