@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +21,6 @@ from echelon.hrl_xf.online.screening import (
     best_of,
     habits,
     plan,
-    row_of,
     screen,
     tried_of,
     worth_trying,
@@ -101,7 +101,7 @@ def test_what_pays_by_enough_is_taken() -> None:
     opposite = Tried(Habit("seller", "patience", -6.0), 0.0, 0.01, 9)
     again = worth_trying([patience, end, losing, other, opposite], tried[0])
     assert again == [tried[1], other.habit]
-    assert tried_of(row_of(patience)) == patience
+    assert tried_of(asdict(patience)) == patience
 
 
 @pytest.mark.numeric
@@ -123,7 +123,7 @@ def test_rounds_that_are_written_down_are_not_played_again(tmp_path: Path) -> No
     known = [Tried(habit, 0.001 * i, 0.01, 24) for i, habit in enumerate(habits(6.0))]  # the last is the best
     small = options(tmp_path, screening=6.0, screening_worlds=1, screening_rounds=1, generations=0)
     folder = open_run(small.output_dir, run_options(small))
-    write_json(tmp_path / "screening.json", [[row_of(t) for t in known]])
+    write_json(tmp_path / "screening.json", [[asdict(t) for t in known]])
     with make_executor("serial") as executor:
         evolution = Evolution(*initial_layers("cloned"), deviation=1.0, rate=0.1, memory=0.9, generations=0)
         begin = screening(small, evolution, folder, executor)

@@ -58,6 +58,10 @@ MOST = 4.0
 """Standard errors beyond which a slope counts no more: the first generations know their errors badly."""
 
 
+TRADES = np.array([[0, 1], [1, 1], [1, 0]], np.bool_)
+"""Whether a seat of the first, a middle and the last level negotiates to buy and to sell.  # (3, 2)"""
+
+
 def scales(deviation: float) -> Floats:
     """By how much each number deviates.  # (SIZE,)"""
     found: Floats = deviation * np.where(np.arange(SIZE) < HABITS, 1.0, GOAL_SHARE)
@@ -66,9 +70,8 @@ def scales(deviation: float) -> Floats:
 
 def used_by_place() -> Bools:
     """Which numbers a seat of the first, a middle and the last level plays with.  # (3, SIZE)"""
-    sides = np.array([[0, 1], [1, 1], [1, 0]], np.bool_)  # place, [buy, sell]
-    kinds = sides[:, [0, 1, 1]]
-    return np.concatenate([np.repeat(kinds, len(TERMS), axis=1), np.tile(sides, GOAL_SIZE // 4)], axis=1)
+    kinds = TRADES[:, [0, 1, 1]]
+    return np.concatenate([np.repeat(kinds, len(TERMS), axis=1), np.tile(TRADES, GOAL_SIZE // 4)], axis=1)
 
 
 @dataclass(frozen=True)

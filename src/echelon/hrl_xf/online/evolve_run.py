@@ -9,6 +9,7 @@ import logging
 import shutil
 import time
 from contextlib import ExitStack
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +26,6 @@ from echelon.hrl_xf.online.screening import (
     habits,
     plan,
     play_with_habits,
-    row_of,
     screen,
     tried_of,
     worth_trying,
@@ -74,7 +74,7 @@ def run_generations(
     """Generations until the end; between them nothing is half done."""
     judge = Judge(options, folder, executor, metrics) if options.validate_every else None
     if judge is not None:
-        judge.begin(evolution.weights(), resumed=evolution.generation > 0)
+        judge.begin(evolution.weights(), resumed=evolution.screened or evolution.generation > 0)
     if options.screening and not evolution.screened:
         evolution.begin_with(screening(options, evolution, folder, executor))
         if judge is not None:
@@ -113,7 +113,7 @@ def screening(options: EvolveOptions, evolution: Evolution, folder: RunDir, exec
                     lambda calls: play_all(executor, play_with_habits, calls, options.world_timeout, options.quiet),
                 )
             )  # fmt: skip
-            write_json(file, [[row_of(t) for t in found] for found in rounds])
+            write_json(file, [[asdict(t) for t in found] for found in rounds])
         found = rounds[number]
         for t in sorted(found, key=lambda t: -t.sure)[:SHOWN]:
             log.info("%s: %+.4f ± %.4f (%d seats)", t.habit, t.gain, t.error, t.seats)

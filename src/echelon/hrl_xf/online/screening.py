@@ -13,18 +13,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from echelon.hrl_xf.layers.l3_habits import KINDS, TERMS
-from echelon.hrl_xf.online.evolution import HABITS, SIZE, deviated
+from echelon.hrl_xf.online.evolution import HABITS, SIZE, TRADES, deviated
 from echelon.hrl_xf.online.worlds import PlayedSeat, Weights, WorldTask, play_seats
 from echelon.runtime.arrays import Floats
 from echelon.runtime.seeding import rng
 
 SURE = 2.0
+"""Standard errors by which a habit must pay to be taken."""
 SIDES = ("buyer", "seller")
 
 
@@ -48,7 +49,7 @@ class Habit:
 
     def fits(self, place: int) -> bool:
         """Whether a seat of the first (0), a middle (1) or the last level (2) has such threads."""
-        return place == 1 or (place == 0) == (self.side == "seller")
+        return bool(TRADES[place, SIDES.index(self.side)])
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,7 @@ class Play:
 
 
 def plan(tasks: Sequence[WorldTask], tried: Sequence[Habit], seed: int) -> list[Play]:
-    """For each configuration a play without further habits and so many with that each is tried about once."""
+    """The worlds to play: each configuration once without a further habit, then until each habit was tried about once."""
     found = []
     for number, task in enumerate(tasks):
         draw, chance = rng(seed, "screening", number), number + 1
@@ -145,13 +146,8 @@ def worth_trying(found: Sequence[Tried], taken: Habit) -> list[Habit]:
     return [t.habit for t in found if t.sure > -1.0 and (t.habit.side, t.habit.term) != same]
 
 
-def row_of(tried: Tried) -> dict[str, Any]:
-    """As it is written down."""
-    return asdict(tried)
-
-
 def tried_of(row: Mapping[str, Any]) -> Tried:
-    """The inverse of `row_of`."""
+    """The inverse of `asdict`."""
     return Tried(**{**row, "habit": Habit(**row["habit"])})
 
 
