@@ -32,8 +32,8 @@ from echelon.runtime.arrays import Float32, Ints
 Array = Any
 """of numpy or torch, float32"""
 LARGE = 5
-"""A partner that asks for this many pieces is a large one: the league's default agents ask for up to seven, champions for
-one to four."""
+"""A partner that asks for this many pieces is a large one: the league's default agents ask for up to seven, champions
+for one to four."""
 KINDS = ("buyer", "seller, small partner", "seller, large partner")
 """The kinds of threads that have habits of their own; a partner of whom nothing is known is a small one."""
 TERMS = (

@@ -82,7 +82,7 @@ class Play:
 
 
 def plan(tasks: Sequence[WorldTask], tried: Sequence[Habit], seed: int) -> list[Play]:
-    """The worlds to play: each configuration once without a further habit, then until each habit was tried about once."""
+    """Each configuration once without a further habit, then as often as it takes to try each habit about once."""
     found = []
     for number, task in enumerate(tasks):
         draw, chance = rng(seed, "screening", number), number + 1
