@@ -3,6 +3,8 @@ this list.
 
     commands      one module for each `echelon hrl …` command
     training      what the guides call to train; l2_manager, l3_executor and l4_coordinator are their names for layers
+    evolve        habits of L3, learnt by trying them out for whole worlds
+    online        training by playing: PPO in the simulator
     submission    an agent as a self-contained package for the league; the start of an agent of one's own
     arena         competitors in the same seats of the same worlds, and the standings
     learning      batches, targets, losses, fitting and evaluation of the layers

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from echelon.hrl_xf.online.evolve_run import evolve
+from echelon.hrl_xf.evolve.run import evolve
 from echelon.hrl_xf.options.evolve import EvolveOptions
 
 

@@ -2,7 +2,7 @@
 
 What a network has learnt answers a round. A habit is what lasts: how long to wait for a large deal, how much of what a
 partner usually asks for to offer, how the price falls with time. Trying a habit out takes a whole world, and refusing
-small offers in one round alone costs money, so habits are learnt by evolution (`online.evolution`), world by world.
+small offers in one round alone costs money, so habits are learnt by evolution (`evolve.evolution`), world by world.
 
 With time τ in 0..1, r a price's place in the issue's range, `asked` the most pieces that the partner asked for at once
 in the last days (`play.memory`), `room` the most of them that fit on one day, days later counting less:

@@ -5,7 +5,5 @@ what was drawn; `returns` gives each moment its advantage over its value (`criti
 `RolloutBatch` of each level; `policies` scores them for the engine's PPO; `trainer` is the loop around it, and
 `judge` and `validation` play fixed worlds to tell whether the result is better than the start.
 
-What lasts for a whole world is learnt otherwise: `screening` tries each habit alone, `evolution` refines what pays in
-pairs of worlds with opposite deviations.
-`run` and `evolve_run` are the directories, metrics and checkpoints of both.
+What lasts for a whole world is learnt in `hrl_xf.evolve`.
 """

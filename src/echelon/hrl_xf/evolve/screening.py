@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
+from echelon.hrl_xf.evolve.evolution import HABITS, SIZE, TRADES, deviated
 from echelon.hrl_xf.layers.l3_habits import KINDS, TERMS
-from echelon.hrl_xf.online.evolution import HABITS, SIZE, TRADES, deviated
 from echelon.hrl_xf.online.worlds import PlayedSeat, Weights, WorldTask, play_seats
 from echelon.runtime.arrays import Floats
 from echelon.runtime.seeding import rng

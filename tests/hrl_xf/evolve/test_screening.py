@@ -9,12 +9,9 @@ import numpy as np
 import pytest
 
 from echelon.hrl_xf.commands.evolve import run
-from echelon.hrl_xf.layers.l3_habits import KINDS, TERMS
-from echelon.hrl_xf.networks.l3_executor import load_l3
-from echelon.hrl_xf.online.evolution import HABITS, NAMES, SIZE, Evolution
-from echelon.hrl_xf.online.evolve_run import screening
-from echelon.hrl_xf.online.run import run_options
-from echelon.hrl_xf.online.screening import (
+from echelon.hrl_xf.evolve.evolution import HABITS, NAMES, SIZE, Evolution
+from echelon.hrl_xf.evolve.run import screening
+from echelon.hrl_xf.evolve.screening import (
     Habit,
     Play,
     Tried,
@@ -25,12 +22,15 @@ from echelon.hrl_xf.online.screening import (
     tried_of,
     worth_trying,
 )
+from echelon.hrl_xf.layers.l3_habits import KINDS, TERMS
+from echelon.hrl_xf.networks.l3_executor import load_l3
+from echelon.hrl_xf.online.run import run_options
 from echelon.hrl_xf.online.trainer import initial_layers
 from echelon.hrl_xf.online.worlds import PlayedSeat, Weights, WorldTask
 from echelon.runtime.execution.executors import make_executor
 from echelon.runtime.files import read_json, write_json
 from echelon.runtime.rundir import open_run
-from tests.hrl_xf.online.test_evolution import options
+from tests.hrl_xf.evolve.test_evolution import options
 
 TASKS = [WorldTask("GreedyStdAgent", 5, i, "each-level", 8, None) for i in range(4)]
 NO_WEIGHTS = Weights(b"", b"", b"")

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from echelon.hrl_xf.commands.evolve import run
-from echelon.hrl_xf.layers.l3_habits import TERMS
-from echelon.hrl_xf.online.evolution import (
+from echelon.hrl_xf.evolve.evolution import (
     HABITS,
     NAMES,
     SIZE,
@@ -23,7 +22,8 @@ from echelon.hrl_xf.online.evolution import (
     scales,
     used_by_place,
 )
-from echelon.hrl_xf.online.evolve_run import generation, generation_tasks, save
+from echelon.hrl_xf.evolve.run import generation, generation_tasks, save
+from echelon.hrl_xf.layers.l3_habits import TERMS
 from echelon.hrl_xf.online.run import run_options
 from echelon.hrl_xf.online.trainer import initial_layers
 from echelon.hrl_xf.online.validation import validation_tasks

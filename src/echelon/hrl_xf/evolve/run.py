@@ -15,12 +15,8 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from echelon.hrl_xf.networks.files import save_layer
-from echelon.hrl_xf.online.collector import play_all
-from echelon.hrl_xf.online.evolution import NAMES, SIZE, Evidence, Evolution, Trial, evidence_of, play_trial
-from echelon.hrl_xf.online.judge import Judge
-from echelon.hrl_xf.online.run import MAY_CHANGE, run_options
-from echelon.hrl_xf.online.screening import (
+from echelon.hrl_xf.evolve.evolution import NAMES, SIZE, Evidence, Evolution, Trial, evidence_of, play_trial
+from echelon.hrl_xf.evolve.screening import (
     Tried,
     best_of,
     habits,
@@ -30,6 +26,10 @@ from echelon.hrl_xf.online.screening import (
     tried_of,
     worth_trying,
 )
+from echelon.hrl_xf.networks.files import save_layer
+from echelon.hrl_xf.online.collector import play_all
+from echelon.hrl_xf.online.judge import Judge
+from echelon.hrl_xf.online.run import MAY_CHANGE, run_options
 from echelon.hrl_xf.online.trainer import initial_folder, initial_layers
 from echelon.hrl_xf.online.worlds import WorldTask
 from echelon.hrl_xf.options.evolve import EvolveOptions
