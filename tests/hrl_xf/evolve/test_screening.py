@@ -15,10 +15,10 @@ from echelon.hrl_xf.evolve.screening import (
     Habit,
     Play,
     Tried,
-    best_of,
     habits,
     plan,
     screen,
+    taken_of,
     tried_of,
     worth_trying,
 )
@@ -90,17 +90,18 @@ def test_what_pays_by_enough_is_taken() -> None:
     assert (patience.seats, end.seats) == (10, 11)
     assert patience.gain == pytest.approx(0.03, abs=0.01)
     assert patience.error == pytest.approx(0.01 / np.sqrt(10), rel=0.5)
-    assert best_of([patience, end]) == tried[0]
-    assert best_of([end]) is None
-    assert best_of([]) is None
+    assert taken_of([patience, end]) == tried[:1]
+    assert taken_of([end]) == taken_of([]) == []
+    buyer = Tried(Habit("buyer", "accept", 6.0), 0.01, 0.004, 9)
+    assert taken_of([end, patience, buyer]) == [buyer.habit, tried[0]], "one of each side"
     assert Tried(tried[0], 1.0, 0.0, 1).sure == 0.0, "one seat is no evidence"
     losing, other = (
         Tried(Habit("buyer", "end", 6.0), -0.02, 0.01, 9),
         Tried(Habit("buyer", "end", -6.0), -0.005, 0.01, 9),
     )
-    opposite = Tried(Habit("seller", "patience", -6.0), 0.0, 0.01, 9)
-    again = worth_trying([patience, end, losing, other, opposite], tried[0])
-    assert again == [tried[1], other.habit]
+    opposite = Tried(Habit("seller", "patience", -6.0), -0.03, 0.01, 9)
+    again = worth_trying([patience, end, losing, other, opposite], tried[:1])
+    assert again == [*tried, other.habit, opposite.habit]
     assert tried_of(asdict(patience)) == patience
 
 
@@ -109,8 +110,7 @@ def test_a_run_begins_with_what_paid_and_does_not_screen_again(tmp_path: Path) -
     small = options(tmp_path, steps=6, screening=6.0, screening_worlds=2, screening_rounds=1, generations=0)
     run(small)
     (found,) = [[tried_of(row) for row in found] for found in read_json(tmp_path / "screening.json")]
-    taken = best_of(found)
-    wanted = np.zeros(SIZE) if taken is None else taken.vector()
+    wanted = sum((habit.vector() for habit in taken_of(found)), np.zeros(SIZE))
     learnt = load_l3(tmp_path / "latest" / "l3_evolved").habits
     assert learnt is not None
     assert np.array_equal(learnt.detach().numpy().ravel(), wanted[:HABITS].astype(np.float32))

@@ -18,11 +18,11 @@ import torch
 from echelon.hrl_xf.evolve.evolution import NAMES, SIZE, Evidence, Evolution, Trial, evidence_of, play_trial
 from echelon.hrl_xf.evolve.screening import (
     Tried,
-    best_of,
     habits,
     plan,
     play_with_habits,
     screen,
+    taken_of,
     tried_of,
     worth_trying,
 )
@@ -117,12 +117,12 @@ def screening(options: EvolveOptions, evolution: Evolution, folder: RunDir, exec
         found = rounds[number]
         for t in sorted(found, key=lambda t: -t.sure)[:SHOWN]:
             log.info("%s: %+.4f ± %.4f (%d seats)", t.habit, t.gain, t.error, t.seats)
-        best = best_of(found)
-        if best is None:
+        taken = taken_of(found)
+        if not taken:
             log.info("no habit pays by enough")
             break
-        log.info("taken: %s", best)
-        begin, tried = begin + best.vector(), worth_trying(found, best)
+        log.info("taken: %s", ", ".join(map(str, taken)))
+        begin, tried = sum((habit.vector() for habit in taken), begin), worth_trying(found, taken)
     return begin
 
 

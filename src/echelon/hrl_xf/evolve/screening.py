@@ -2,8 +2,9 @@
 
 Slopes are local, and some habits pay only once they are strong, others only beside those: a seller who takes the first
 offer gains nothing by better counter-offers. So before evolution, in rounds with new worlds, each term is tried for
-buyers and for sellers, with both signs. The one whose seats earn most in standard errors is taken if these are SURE,
-those that lose by more than one standard error are given up, and the others are tried again beside what was taken.
+buyers and for sellers, with both signs. Of each side the one whose seats earn most in standard errors is taken if these
+are SURE, those that lose by more than one standard error are given up, and the others are tried again beside what was
+taken. So are both signs of what was taken: once more, or without it.
 
 Every seat of a world tries another habit, so a world tells about several. Worlds of one configuration begin each day
 with the same chance, and a seat's score is compared with what it has in the play without the habit.
@@ -12,7 +13,7 @@ with the same chance, and a seat's score is compared with what it has in the pla
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -134,16 +135,20 @@ def _tried(habit: Habit, worth: Floats) -> Tried:
     return Tried(habit, float(worth.mean()), float(worth.std(ddof=1) / np.sqrt(len(worth))), len(worth))
 
 
-def best_of(found: Sequence[Tried]) -> Habit | None:
-    """The habit to take, if there is one that pays."""
-    best = max(found, key=lambda t: t.sure, default=None)
-    return best.habit if best is not None and best.sure >= SURE else None
+def taken_of(found: Sequence[Tried]) -> list[Habit]:
+    """The habits to take: of each side the surest, if it pays."""
+    taken = []
+    for side in SIDES:
+        best = max((t for t in found if t.habit.side == side), key=lambda t: t.sure, default=None)
+        if best is not None and best.sure >= SURE:
+            taken.append(best.habit)
+    return taken
 
 
-def worth_trying(found: Sequence[Tried], taken: Habit) -> list[Habit]:
-    """What is tried again beside a habit that was taken: other terms that do not clearly lose."""
-    same = (taken.side, taken.term)
-    return [t.habit for t in found if t.sure > -1.0 and (t.habit.side, t.habit.term) != same]
+def worth_trying(found: Sequence[Tried], taken: Collection[Habit]) -> list[Habit]:
+    """What is tried again beside habits that were taken: all that does not clearly lose, and these with both signs."""
+    terms = {(habit.side, habit.term) for habit in taken}
+    return [t.habit for t in found if t.sure > -1.0 or (t.habit.side, t.habit.term) in terms]
 
 
 def tried_of(row: Mapping[str, Any]) -> Tried:
