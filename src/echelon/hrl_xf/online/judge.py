@@ -7,8 +7,9 @@ from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
-from echelon.hrl_xf.online.validation import Gain, Played, ValidationOptions, gains, play_validation
+from echelon.hrl_xf.online.validation import Gain, Played, gains, play_validation
 from echelon.hrl_xf.online.worlds import PlayedSeat, Weights
+from echelon.hrl_xf.options.playing import PlayingOptions
 from echelon.runtime.execution.executors import NamedExecutor
 from echelon.runtime.files import read_json, write_json
 from echelon.runtime.metrics import MetricsWriter, read_metrics
@@ -22,7 +23,7 @@ class Judge:
     """Compares layers with those the run started from, in the same worlds."""
 
     def __init__(
-        self, options: ValidationOptions, folder: RunDir, executor: NamedExecutor, metrics: MetricsWriter
+        self, options: PlayingOptions, folder: RunDir, executor: NamedExecutor, metrics: MetricsWriter
     ) -> None:
         self.options, self.folder, self.executor, self.metrics = options, folder, executor, metrics
         self._start: Played = []

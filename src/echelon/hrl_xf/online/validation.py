@@ -7,36 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
 from echelon.hrl_xf.online.collector import play_all
 from echelon.hrl_xf.online.worlds import PlayedSeat, Weights, WorldTask, play_greedily
-from echelon.hrl_xf.options.compete import Seats
+from echelon.hrl_xf.options.playing import PlayingOptions
 from echelon.runtime.execution.executors import NamedExecutor
 from echelon.runtime.seeding import rng, task_seed
 
 RESAMPLES = 2000
 PLACES = ("first", "middle", "last")
 Played = list[list[PlayedSeat] | None]
-
-
-class ValidationOptions(Protocol):
-    """What a command says about its validation worlds."""
-
-    @property
-    def seed(self) -> int: ...
-    @property
-    def seats(self) -> Seats: ...
-    @property
-    def steps(self) -> int | None: ...
-    @property
-    def validation_fields(self) -> str: ...
-    @property
-    def validation_worlds(self) -> int: ...
-    @property
-    def world_timeout(self) -> float: ...
 
 
 @dataclass(frozen=True)
@@ -50,7 +32,7 @@ class Gain:
     worlds: int
 
 
-def validation_tasks(options: ValidationOptions) -> list[WorldTask]:
+def validation_tasks(options: PlayingOptions) -> list[WorldTask]:
     """Worlds that never occur in training: another seed."""
     seed = task_seed(options.seed, "online validation")
     return [
@@ -60,7 +42,7 @@ def validation_tasks(options: ValidationOptions) -> list[WorldTask]:
     ]
 
 
-def play_validation(options: ValidationOptions, executor: NamedExecutor, weights: Weights) -> Played:
+def play_validation(options: PlayingOptions, executor: NamedExecutor, weights: Weights) -> Played:
     """The scores of all seats of the validation worlds."""
     calls = [(task, weights) for task in validation_tasks(options)]
     return play_all(executor, play_greedily, calls, options.world_timeout)
@@ -86,7 +68,7 @@ def gain(now: Sequence[list[PlayedSeat] | None], start: Sequence[list[PlayedSeat
     return Gain(float(total.sum() / seats.sum()), float(low), float(high), float(np.mean(scores)), len(total))
 
 
-def gains(options: ValidationOptions, now: Played, start: Played) -> dict[str, Gain]:
+def gains(options: PlayingOptions, now: Played, start: Played) -> dict[str, Gain]:
     """By field and place: `all`, `league`, `league/first` …"""
     found = {"all": gain(now, start, None)}
     for i, field in enumerate(options.validation_fields.split("+")):

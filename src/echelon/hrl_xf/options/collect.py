@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 
 import tyro
 
+from echelon.hrl_xf.options.checks import at_least_one, long_enough, not_negative, positive
 from echelon.hrl_xf.options.train import default_parallelism
 from echelon.runtime.flags import Flag
 
@@ -81,18 +82,10 @@ class CollectOptions:
     """stop at the first world that fails"""
 
     def __post_init__(self) -> None:
-        for name in ("configs", "runs"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"--{name} {getattr(self, name)} must be at least 1")
-        for name in ("max_top_2026", "max_top_2025", "max_top_2024"):
-            if (getattr(self, name) or 0) < 0:
-                raise ValueError(f"--{name.replace('_', '-')} {getattr(self, name)} must not be negative")
-        if self.steps is not None and self.steps < 5:
-            raise ValueError(f"--steps {self.steps} is too short: a chain of four levels needs 5 days; use at least 5")
-        if self.world_timeout <= 0:
-            raise ValueError(f"--world-timeout {self.world_timeout} must be positive")
-        if self.seed < 0:
-            raise ValueError(f"--seed {self.seed} must not be negative")
+        at_least_one(self, "configs", "runs")
+        not_negative(self, "max_top_2026", "max_top_2025", "max_top_2024", "seed")
+        positive(self, "world_timeout")
+        long_enough(self.steps)
         if self.target_worlds is not None and self.n_competitors_per_world is None:
             raise ValueError(
                 f"--target-worlds {self.target_worlds} needs --n-competitors-per-world to be turned into "

@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 
 import tyro
 
+from echelon.hrl_xf.options.checks import at_least_one, long_enough, not_negative, positive
 from echelon.hrl_xf.options.train import default_parallelism
 from echelon.runtime.flags import Flag
 
@@ -76,19 +77,14 @@ class CompeteOptions:
     """log errors only"""
 
     def __post_init__(self) -> None:
-        for option, value in (("configs", self.worlds), ("resamples", self.resamples)):
-            if value < 1:
-                raise ValueError(f"--{option} {value} must be at least 1")
-        if self.keep_logs < 0:
-            raise ValueError(f"--keep-logs {self.keep_logs} must not be negative")
-        if self.steps is not None and self.steps < 5:
-            raise ValueError(f"--steps {self.steps} is too short: a chain of four levels needs 5 days; use at least 5")
-        if self.world_timeout <= 0:
-            raise ValueError(f"--world-timeout {self.world_timeout} must be positive")
+        at_least_one(self, "resamples")
+        if self.worlds < 1:
+            raise ValueError(f"--configs {self.worlds} must be at least 1")
+        not_negative(self, "keep_logs", "seed")
+        positive(self, "world_timeout")
+        long_enough(self.steps)
         if self.direct_l3 is not None and not self.ablations:
             raise ValueError("--direct-l3 is the L3 of the ablation `scheme F`; add --ablations")
-        if self.seed < 0:
-            raise ValueError(f"--seed {self.seed} must not be negative")
 
     @property
     def folder(self) -> Path:

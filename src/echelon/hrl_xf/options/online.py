@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
 import tyro
 
-from echelon.hrl_xf.options.compete import Seats
-from echelon.hrl_xf.options.train import default_parallelism
-from echelon.runtime.flags import Flag
+from echelon.hrl_xf.options.checks import at_least_one, not_negative, positive
+from echelon.hrl_xf.options.playing import PlayingOptions
 
 Reward = Literal["profit", "noise"]
 LEVELS = ("l2", "l3", "l4")
 
 
 @dataclass(frozen=True)
-class OnlineOptions:
+class OnlineOptions(PlayingOptions):
     """Improve trained layers by playing: PPO in the simulator, first L4 alone, then all layers with small steps.
 
     `echelon hrl online --init training_runs/first --output-dir training_runs/online --rounds 100`
@@ -38,15 +36,11 @@ class OnlineOptions:
     """rounds in all, those before a resume included"""
     field: str = "league"
     """who plays in the other seats: league, champions, or names and groups as in `compete --against`; several with a +
-    take turns from configuration to configuration: league+champions"""
+    take turns from configuration to configuration"""
     configurations: int = 12
     """world configurations in a round"""
     group: int = 4
     """plays of each configuration, with other draws: their mean return is the baseline of each"""
-    seats: Seats = "each-level"
-    """where our policy sits in a training world: one factory, or one on each level"""
-    steps: int | None = 50
-    """days in a training world; None: drawn from 50..200 for each configuration"""
     past: float = 0.1
     """share of the rivals' seats that past versions of our own hold"""
     past_every: int = 10
@@ -95,34 +89,17 @@ class OnlineOptions:
     """standard deviation of the draws of L4's scores at the start"""
     reward: Reward = "profit"
     """noise: a control; random numbers instead of what was earned, from which nothing can be learnt"""
+
     validate_every: int = 10
     """rounds between validations; 0: none"""
     validation_worlds: int = 16
     """configurations of each field in a validation; they never occur in training"""
-    validation_fields: str = "league+champions"
-    """fields of the validation"""
-    parallelism: str = dataclasses.field(default_factory=default_parallelism)
-    """serial | loky[:workers or :fraction] | parallel[:workers] | dask[:scheduler address]: where worlds are played;
-    the result is the same"""
-    seed: int = 0
-    """the same seed gives the same training"""
-    world_timeout: float = 600.0
-    """seconds after which a world is given up; the round goes without it"""
-    keep_checkpoints: int = 2
-    """how many of the last checkpoints stay"""
-    quiet: Annotated[Flag, tyro.conf.arg(aliases=["-q"])] = False
-    """say nothing but errors"""
 
     def __post_init__(self) -> None:
-        for name in ("rounds", "configurations", "group", "epochs", "critic_epochs", "minibatch", "validation_worlds"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"--{name.replace('_', '-')} {getattr(self, name)} must be at least 1")
-        for name in ("critic_rounds", "l4_rounds", "validate_every", "seed", "entropy", "kl_weight"):
-            if getattr(self, name) < 0:
-                raise ValueError(f"--{name.replace('_', '-')} {getattr(self, name)} must not be negative")
-        for name in ("l2_lr", "l3_lr", "l4_lr", "critic_lr", "clip", "kl_stop", "world_timeout"):
-            if not getattr(self, name) > 0:
-                raise ValueError(f"--{name.replace('_', '-')} {getattr(self, name)} must be positive")
+        super().__post_init__()
+        at_least_one(self, "rounds", "configurations", "group", "epochs", "critic_epochs", "minibatch", "past_every")
+        not_negative(self, "critic_rounds", "l4_rounds", "entropy", "kl_weight")
+        positive(self, "l2_lr", "l3_lr", "l4_lr", "critic_lr", "clip", "kl_stop")
         if not 0 <= self.past <= 1 or not 0 <= self.gae_lambda <= 1:
             raise ValueError(f"--past {self.past} and --gae-lambda {self.gae_lambda} must be in 0..1")
         if not 0 < self.final_lr_share <= 1 or not 0 <= self.average < 1:
@@ -130,10 +107,6 @@ class OnlineOptions:
                 f"--final-lr-share {self.final_lr_share} must be above 0 and at most 1, and "
                 f"--weight-average {self.average} 0 or more and less than 1"
             )
-        if self.past_every < 1 or self.keep_checkpoints < 1:
-            raise ValueError("--past-every and --keep-checkpoints must be at least 1")
-        if self.steps is not None and self.steps < 5:
-            raise ValueError(f"--steps {self.steps} is too short: a chain of four levels needs 5 days; use at least 5")
         unknown = [level for level in self.learning if level not in LEVELS]
         if unknown or not self.learning:
             raise ValueError(f"--levels {self.levels} must name some of {', '.join(LEVELS)}")
@@ -142,11 +115,6 @@ class OnlineOptions:
     def learning(self) -> tuple[str, ...]:
         """The layers that learn in stage B."""
         return tuple(level.strip() for level in self.levels.split(",") if level.strip())
-
-    @property
-    def fields(self) -> tuple[str, ...]:
-        """The fields of training."""
-        return tuple(self.field.split("+"))
 
     @property
     def worlds(self) -> int:

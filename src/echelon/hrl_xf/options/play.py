@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 import tyro
 
+from echelon.hrl_xf.options.checks import not_negative
 from echelon.runtime.flags import Flag
 
 Place = Literal["first", "middle", "last"]
@@ -56,5 +57,4 @@ class PlayOptions:
             )
         if self.factories < 2:
             raise ValueError(f"--factories {self.factories} must be at least 2, so that there is a competitor")
-        if self.seed < 0:
-            raise ValueError(f"--seed {self.seed} must not be negative")
+        not_negative(self, "seed")
