@@ -91,7 +91,7 @@ COMMANDS = (
     ),
     Command(
         ("hrl", "evolve"),
-        "improve trained layers by trying habits out: evolution strategies in the simulator",
+        "improve trained layers by trying habits out in whole worlds",
         "echelon.hrl_xf.options.evolve:EvolveOptions",
         "echelon.hrl_xf.commands.evolve:run",
         plays_worlds=True,

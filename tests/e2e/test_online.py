@@ -19,7 +19,7 @@ SMALL = {
         --validate-every 0 --past 0.5 --past-every 1 --minibatch 64 --quiet
     """,
     "evolve": """
-        --generations 3 --field GreedyStdAgent --pairs 2 --steps 8 --screening-worlds 1 --screening-rounds 1
+        --generations 3 --field GreedyStdAgent --configurations 2 --plays 2 --steps 8
         --validate-every 0 --quiet
     """,
 }

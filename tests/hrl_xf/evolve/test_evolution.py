@@ -1,4 +1,4 @@
-"""Evolution: what pairs of worlds show, and a run of small real worlds."""
+"""Evolution: what is tried out, what stands, and a run of small real worlds."""
 
 from __future__ import annotations
 
@@ -8,22 +8,9 @@ import numpy as np
 import pytest
 
 from echelon.hrl_xf.commands.evolve import run
-from echelon.hrl_xf.evolve.evolution import (
-    HABITS,
-    NAMES,
-    SIZE,
-    Evidence,
-    Evolution,
-    Trial,
-    deviated,
-    epsilon,
-    evidence_of,
-    play_trial,
-    scales,
-    used_by_place,
-)
+from echelon.hrl_xf.evolve.evolution import Evolution, Play, play_changed
+from echelon.hrl_xf.evolve.numbers import HABITS, NAMES, SIZE, used_by_place, values
 from echelon.hrl_xf.evolve.run import generation, generation_tasks, save
-from echelon.hrl_xf.layers.l3_habits import TERMS
 from echelon.hrl_xf.online.run import run_options
 from echelon.hrl_xf.online.trainer import initial_layers
 from echelon.hrl_xf.online.validation import validation_tasks
@@ -34,108 +21,95 @@ from echelon.runtime.metrics import read_metrics
 from echelon.runtime.rundir import open_run
 
 pytestmark = pytest.mark.numeric
+TASKS = [WorldTask("GreedyStdAgent", 5, i, "each-level", 8, None) for i in range(40)]
 
 
 def options(folder: Path, **changes: object) -> EvolveOptions:
     """A run of seconds."""
     small = {
-        "output_dir": folder, "init": "cloned", "generations": 2, "pairs": 2, "field": "GreedyStdAgent", "steps": 8,
-        "screening": 0.0,
-        "validate_every": 0, "validation_worlds": 1, "validation_fields": "GreedyStdAgent", "parallelism": "serial",
-        "quiet": True,
+        "output_dir": folder, "init": "cloned", "generations": 2, "configurations": 1, "plays": 2,
+        "field": "GreedyStdAgent", "steps": 8, "validate_every": 0, "validation_worlds": 1,
+        "validation_fields": "GreedyStdAgent", "parallelism": "serial", "quiet": True,
     }  # fmt: skip
     return EvolveOptions(**(small | changes))  # type: ignore[arg-type]
 
 
-def evolution(**changes: float) -> Evolution:
-    settings = {"deviation": 2.0, "rate": 0.1, "memory": 0.5, **changes}
-    return Evolution(*initial_layers("cloned"), **settings, generations=10)  # type: ignore[arg-type]
+def evolution(share: float = 0.25) -> Evolution:
+    return Evolution(*initial_layers("cloned"), weight=6.0, share=share, memory=0.98)
 
 
 def layers_of(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in (folder / "latest").glob("*.safetensors")}
 
 
-def test_pairs_show_the_slope_of_what_a_seat_uses() -> None:
-    slope = np.zeros(SIZE)
-    mine = NAMES.index("seller, large partner/end")
-    others = NAMES.index("buyer/end")
-    slope[mine], slope[others] = 0.03, 0.5
-    seeds = list(range(400))
-    worth = [float(epsilon(seed, 0) @ (slope * used_by_place()[0])) for seed in seeds]
-    plus: list[list[PlayedSeat] | None] = [[PlayedSeat(0, 1.0 + w, 0)] for w in worth]
-    minus: list[list[PlayedSeat] | None] = [[PlayedSeat(0, 1.0 - w, 0)] for w in worth]
-    plus[7] = None  # a world that failed
-    found = evidence_of(seeds, plus, minus)
-    assert found.worth.tolist() == pytest.approx(worth[:7] + worth[8:])
-    assert found.score == pytest.approx(1.0)
-    assert not found.drawn[:, others].any(), "a first-level seat buys nothing"
-    assert found.drawn[7, mine] == epsilon(8, 0)[mine]
+def played(plays: list[Play], worth: np.ndarray, noise: float, seed: int) -> list[list[PlayedSeat] | None]:
+    """Scores as if each level of each number were worth this much.  # (SIZE, 5)"""
+    draw, used = np.random.default_rng(seed), used_by_place()
+    found: list[list[PlayedSeat] | None] = []
+    for play in plays:
+        seats = []
+        for place, levels in enumerate(play.levels[:3]):
+            score = play.task.index % 7 + (worth[np.arange(SIZE), levels] * used[place]).sum()
+            seats.append(PlayedSeat(place, float(score + noise * draw.standard_normal()), 0))
+        found.append(seats)
+    return found
+
+
+def test_a_seat_tries_a_share_of_all_numbers_beside_what_stands() -> None:
+    e = evolution(share=0.2)
+    plays = e.plan(TASKS[:10], 6, seed=1)
+    again = e.plan(TASKS[:10], 6, seed=1)
+    assert all(np.array_equal(a.levels, b.levels) for a, b in zip(plays, again, strict=True))
+    assert len({play.chance for play in plays}) == 10, "one chance for all plays of a configuration"
+    levels = np.concatenate([play.levels for play in plays])
+    assert (levels > 0).mean() == pytest.approx(0.2 * 0.92, abs=0.03), "nearly every draw finds a level above 0"
+    assert len(np.unique(levels, axis=0)) == len(levels), "every seat has its own"
+    e.learn(plays, played(plays, np.zeros((SIZE, 5)), 0.05, 2))
+    assert not any(np.array_equal(a.levels, b.levels) for a, b in zip(plays, e.plan(TASKS[:10], 6, 1), strict=True))
+
+
+def test_what_pays_stands_and_what_loses_does_not() -> None:
+    """Ten generations of 48 worlds in which each number is worth what it was given."""
+    worth = np.zeros((SIZE, 5))
+    worth[:] = np.array([0.0, -0.03, -0.01, -0.01, -0.03])  # trying things out costs money
+    good, small, others = (
+        NAMES.index(f"{name}") for name in ("seller, large partner/patience", "buyer/end", "goal/buy_0")
+    )
+    worth[good] = [0.0, -0.03, -0.01, 0.01, 0.03]
+    worth[small] = [0.0, -0.02, 0.03, -0.01, -0.03]
+    worth[others] = [0.0, 0.03, 0.01, 0.0, 0.0]
     e = evolution()
-    sure = e.learn(found)
-    assert sure[mine] == 4.0, "as sure as anything counts"
-    assert sure[others] == 0.0
-    noise = np.delete(sure, [mine, others])
-    assert np.abs(noise).max() < 4.0
-    with pytest.raises(RuntimeError, match="no pair"):
-        evidence_of([1], [None], [[PlayedSeat(0, 1.0, 0)]])
-
-
-def test_what_each_place_plays_with() -> None:
-    used = used_by_place()
-    assert used.shape == (3, SIZE)
-    kinds = used[:, :HABITS].reshape(3, 3, len(TERMS)).all(2)
-    assert kinds.tolist() == [[False, True, True], [True, True, True], [True, False, False]]
-    sides = {NAMES[j] for j in range(HABITS, SIZE) if not used[0, j]}
-    assert sides == {f"goal/buy_{b}" for b in range(4)}
-
-
-def test_slopes_are_told_apart_and_steps_grow_with_how_sure_they_are() -> None:
-    """Two numbers that deviate together, one of which matters: the mean of ε · difference could not tell them apart."""
-    draw = np.random.default_rng(0)
-    drawn = np.zeros((2000, SIZE))
-    drawn[:, 0] = draw.standard_normal(2000)
-    drawn[:, 1] = 0.9 * drawn[:, 0] + 0.44 * draw.standard_normal(2000)
-    worth = 0.005 * drawn[:, 0] + 0.03 * draw.standard_normal(2000)
-    e = evolution()
-    sure = e.learn(Evidence(drawn, worth, 1.0))
-    spread = 0.03 / np.sqrt(2000) / 0.44  # of a regression on two numbers that share .9
-    assert sure[0] == pytest.approx(0.005 / spread, abs=1.5)
-    assert abs(sure[1]) < 2.0
-    assert e.moved[0] == pytest.approx(0.1 * 2.0 * sure[0] * min(1.0, (sure[0] / 3.0) ** 2))
-    assert e.moved[2:].any() == sure[2:].any() == np.False_, "what nobody tried stays"
-    before, gram = e.moved.copy(), e.gram.copy()
-    e.learn(Evidence(drawn, -worth, 1.0))
-    assert e.moved[0] < before[0], "newer evidence counts more"
-    assert e.gram == pytest.approx(1.5 * gram)
-
-
-def test_a_seat_deviates_and_the_other_half_of_the_pair_the_other_way() -> None:
-    e = evolution()
-    layers = e.weights().layers()
-    up, down = Trial(3, 1, 2.0).of_seat(1), Trial(3, -1, 2.0).of_seat(1)
-    assert np.array_equal(up, -down)
-    assert np.array_equal(up, scales(2.0) * epsilon(3, 1))
-    assert not np.array_equal(up, Trial(3, 1, 2.0).of_seat(0))
-    changed = deviated(layers, up)
-    assert changed.l3.habits.ravel() == pytest.approx(up[:HABITS], rel=1e-6)  # type: ignore[attr-defined]
-    moved = changed.l2.mean.bias - layers.l2.mean.bias  # type: ignore[attr-defined]
-    assert moved[::2] == pytest.approx(up[HABITS:], abs=1e-5)
-    assert not moved[1::2].any(), "prices stay"
-    assert not layers.l3.habits.any(), "the layers given stay"  # type: ignore[attr-defined]
-    e.moved = up
+    for number in range(8):
+        plays = e.plan(TASKS[4 * number : 4 * number + 4], 12, seed=3)
+        results = played(plays, worth, 0.03, number)
+        results[5] = None  # a world that failed
+        e.learn(plays, results)
+    assert e.generation == 8
+    known = e.standing()
+    assert known.levels[[good, small, others]].tolist() == [4, 2, 1]
+    assert known.worth[good] == pytest.approx(0.03, abs=3 * known.error[good])
+    assert (known.levels > 0).sum() <= 8, "few others by mistake"
+    moved = values(known.levels, 6.0)
+    assert moved[good] == 6.0
     l2, l3, _ = e.layers()
     assert l3.habits is not None
-    assert l3.habits.detach().numpy().ravel() == pytest.approx(up[:HABITS], rel=1e-6)
-    assert l2.mean.bias.detach().numpy() == pytest.approx(changed.l2.mean.bias)  # type: ignore[attr-defined]
+    assert l3.habits.detach().numpy().ravel() == pytest.approx(moved[:HABITS])
+    assert l2.mean.bias.detach().numpy()[::2] - e.l2.mean.bias.detach().numpy()[::2] == pytest.approx(
+        moved[HABITS:], abs=1e-6
+    )
+    tried = np.concatenate([play.levels for play in e.plan(TASKS[:10], 6, seed=3)])
+    assert (tried[:, good] == 4).mean() > 0.9, "what stands is played"
+    with pytest.raises(RuntimeError, match="no world"):
+        e.learn(plays[:1], [None])
 
 
-def test_a_world_depends_on_its_trial_alone() -> None:
-    weights = evolution().weights()
+def test_a_world_depends_on_its_habits_alone() -> None:
+    weights = evolution().start_weights()
     task = WorldTask("GreedyStdAgent,SyncRandomStdAgent", 5, 0, "each-level", 12, None)
-    first, again = (play_trial(task, weights, Trial(1, 1, 4.0)) for _ in range(2))
+    by = np.random.default_rng(0).normal(0.0, 4.0, (len(task.configuration().focal), SIZE))
+    first, again = (play_changed(task, weights, by, 1) for _ in range(2))
     assert first == again
-    assert [s.score for s in first] != [s.score for s in play_trial(task, weights, Trial(1, -1, 4.0))]
+    assert [s.score for s in first] != [s.score for s in play_changed(task, weights, -by, 1)]
     assert all(seat.fallbacks == 0 for seat in first)
 
 
@@ -143,10 +117,7 @@ def test_a_run_stopped_after_a_generation_and_resumed_equals_one_that_was_not(tm
     run(options(tmp_path / "whole"))
     small = options(tmp_path / "stopped", parallelism="loky:2")
     with make_executor("serial") as executor:
-        begun = Evolution(
-            *initial_layers("cloned"), deviation=small.deviation, rate=small.rate, memory=small.memory,
-            generations=small.generations,
-        )  # fmt: skip
+        begun = Evolution(*initial_layers("cloned"), weight=small.weight, share=small.share, memory=small.memory)
         folder = open_run(small.output_dir, run_options(small))
         generation(small, begun, executor)
         save(small, begun, folder)
@@ -155,7 +126,7 @@ def test_a_run_stopped_after_a_generation_and_resumed_equals_one_that_was_not(tm
     assert sorted(whole) == ["l2_evolved.safetensors", "l3_evolved.safetensors", "l4_distill.safetensors"]
     assert layers_of(tmp_path / "stopped") == whole
     steps = read_metrics(tmp_path / "stopped")["Evolution/score"].steps
-    assert steps.tolist()[-1] == 8
+    assert steps.tolist()[-1] == 4
 
 
 def test_the_best_by_validation_is_kept_and_its_worlds_are_others(tmp_path: Path) -> None:
@@ -163,17 +134,18 @@ def test_the_best_by_validation_is_kept_and_its_worlds_are_others(tmp_path: Path
     run(small)
     assert "Validation/all/gain" in read_metrics(tmp_path)
     assert (tmp_path / "l3_evolved.safetensors").exists()
-    trained = {(t.seed, t.index) for g in range(3) for t in generation_tasks(small, g)[0]}
-    assert len(trained) == 6
+    trained = {(t.seed, t.index) for g in range(3) for t in generation_tasks(small, g)}
+    assert len(trained) == 3
     assert not trained & {(t.seed, t.index) for t in validation_tasks(small)}
 
 
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        ({"pairs": 0}, "--pairs 0 must be at least 1"),
-        ({"rate": 0.0}, "--rate 0.0 must be positive"),
-        ({"memory": 1.0}, "--memory 1.0 must be 0 or more and less than 1"),
+        ({"configurations": 0}, "--configurations 0 must be at least 1"),
+        ({"plays": 1}, "--plays 1 must be at least 2"),
+        ({"weight": 0.0}, "--weight 0.0 must be positive"),
+        ({"memory": 1.1}, "--memory 1.1 must be at most 1"),
         ({"steps": 4}, "--steps 4 is too short"),
         ({"validate_every": -1}, "--validate-every -1 must not be negative"),
     ],
