@@ -33,7 +33,8 @@ def prior() -> Floats:
     """Covariance of the worth of all levels before anything was played.  # (ARMS, ARMS)"""
     size = np.minimum(np.abs(LEVELS), np.abs(LEVELS)[:, None])
     same = np.sign(LEVELS) == np.sign(LEVELS)[:, None]
-    return np.kron(np.eye(SIZE), PRIOR**2 * size * same)
+    found: Floats = np.kron(np.eye(SIZE), PRIOR**2 * size * same)
+    return found
 
 
 def played_arms(levels: Ints, used: Bools) -> Floats:
