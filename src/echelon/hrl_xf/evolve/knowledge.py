@@ -40,7 +40,8 @@ def prior() -> Floats:
 def played_arms(levels: Ints, used: Bools) -> Floats:
     """1 where a seat played with a level of a number that matters to it.  # 2 × (N, SIZE) -> (N, ARMS)"""
     arms = (levels[:, :, None] == 1 + np.arange(len(LEVELS))) & used[:, :, None]
-    return arms.reshape(len(levels), ARMS).astype(np.float64)
+    found: Floats = arms.reshape(len(levels), ARMS).astype(np.float64)
+    return found
 
 
 class Knowledge:
