@@ -43,17 +43,17 @@ def test_a_run_of_hmasd_shows_its_rounds_and_folds_the_rest(tmp_path: Path) -> N
 
 def test_a_run_of_evolution_shows_the_habits_of_each_kind_of_thread(tmp_path: Path) -> None:
     with MetricsWriter(tmp_path, tensorboard=False) as metrics:
-        for name in ("score", "moved/buyer/end", "moved/buyer/accept", "moved/goal/buy_0", "sure/buyer/end", "spread"):
+        for name in ("score", "moved/buyer/end", "moved/buyer/accept", "moved/goal/buy_0", "sure/buyer/end", "seats"):
             metrics.record(f"Evolution/{name}", 1.0, 60)
     shown, folded = training(tmp_path)["parts"]
     assert [(plot["title"], len(plot["series"])) for plot in shown["plots"]] == [
-        ("Score of the seats that deviate (other worlds in each generation)", 1),
-        ("How far the weights have moved: buyer", 2),
-        ("How far the weights have moved: goal", 1),
-        ("Slopes in standard errors: buyer", 1),
+        ("Score of all seats (other worlds in each generation)", 1),
+        ("What stands, from the start: buyer", 2),
+        ("What stands, from the start: goal", 1),
+        ("Worth of the best level in standard errors: buyer", 1),
     ]
     assert "By worlds" in shown["note"]
-    assert [line["name"] for line in folded["plots"][0]["series"]] == ["spread"]
+    assert [line["name"] for line in folded["plots"][0]["series"]] == ["seats"]
 
 
 def test_a_picture_of_the_skills_in_the_run_is_on_the_page(tmp_path: Path) -> None:
