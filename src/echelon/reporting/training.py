@@ -113,7 +113,10 @@ def evolution_groups(names: Sequence[str]) -> dict[str, list[str]]:
     """The plots of `hrl evolve`: validation, scores, and for each kind of thread its habits and how sure they are."""
     groups = {title: list(found) for title, found in ONLINE.items() if title.startswith("Validation")}
     groups["Score of all seats (other worlds in each generation)"] = ["Evolution/score"]
-    for part, title in (("moved", "What stands, from the start"), ("sure", "Worth of the best level in standard errors")):
+    for part, title in (
+        ("moved", "What stands, from the start"),
+        ("sure", "Worth of the best level in standard errors"),
+    ):
         for name in names:
             if name.startswith(f"Evolution/{part}/"):
                 groups.setdefault(f"{title}: {name.split('/')[2]}", []).append(name)

@@ -73,7 +73,8 @@ def test_what_pays_stands_and_what_loses_does_not() -> None:
     worth = np.zeros((SIZE, 5))
     worth[:] = np.array([0.0, -0.03, -0.01, -0.01, -0.03])  # trying things out costs money
     good, small, others = (
-        NAMES.index(f"{name}") for name in ("seller, large partner/patience", "buyer/end", "goal/buy_0")
+        NAMES.index(f"{name}")
+        for name in ("first level, large partner/patience", "buyer, last level/end", "goal/buy_0")
     )
     worth[good] = [0.0, -0.03, -0.01, 0.01, 0.03]
     worth[small] = [0.0, -0.02, 0.03, -0.01, -0.03]

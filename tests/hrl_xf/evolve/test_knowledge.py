@@ -7,6 +7,7 @@ import pytest
 
 from echelon.hrl_xf.evolve.knowledge import ARMS, PRIOR, Knowledge, best_levels, played_arms, prior
 from echelon.hrl_xf.evolve.numbers import SIZE
+from echelon.hrl_xf.layers.l3_habits import TERMS
 
 pytestmark = pytest.mark.numeric
 
@@ -20,7 +21,10 @@ def test_before_anything_is_played_all_levels_are_worth_nothing_and_large_ones_m
     assert block == pytest.approx(
         np.array([[1, third, 0, 0], [third, third, 0, 0], [0, 0, third, third], [0, 0, third, 1]])
     )
-    assert not prior()[:4, 4:].any(), "numbers know nothing of each other"
+    assert not prior()[:4, 4 : 4 * len(TERMS)].any(), "terms know nothing of each other"
+    last = 4 * len(TERMS)
+    assert prior()[:4, last : last + 4] == pytest.approx(0.6 * prior()[:4, :4]), "all buyers are similar"
+    assert not prior()[:4, 2 * last :].any(), "sellers are others"
 
 
 def test_the_posterior_of_one_level_is_that_of_a_mean_with_a_normal_prior() -> None:
@@ -41,7 +45,8 @@ def test_the_posterior_of_one_level_is_that_of_a_mean_with_a_normal_prior() -> N
     assert np.sqrt(covariance[3, 3]) == pytest.approx(precision**-0.5, rel=0.15)
     assert mean[2] == pytest.approx(mean[3] / 3), "a third of the weight has shown a third of it, as far as is known"
     assert not mean[:2].any()
-    assert not mean[4:].any()
+    assert mean[4 * len(TERMS) + 3] == pytest.approx(0.6 * mean[3])
+    assert not mean[8 * len(TERMS) :].any()
 
 
 def test_numbers_that_are_tried_together_are_told_apart() -> None:

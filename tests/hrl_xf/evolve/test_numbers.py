@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from echelon.hrl_xf.evolve.numbers import HABITS, NAMES, SIZE, changed, used_by_place, values
-from echelon.hrl_xf.layers.l3_habits import TERMS
+from echelon.hrl_xf.layers.l3_habits import KINDS, TERMS
 from tests.hrl_xf.evolve.test_evolution import evolution
 
 pytestmark = pytest.mark.numeric
@@ -15,8 +15,12 @@ pytestmark = pytest.mark.numeric
 def test_what_each_place_plays_with() -> None:
     used = used_by_place()
     assert used.shape == (3, SIZE)
-    kinds = used[:, :HABITS].reshape(3, 3, len(TERMS)).all(2)
-    assert kinds.tolist() == [[False, True, True], [True, True, True], [True, False, False]]
+    kinds = used[:, :HABITS].reshape(3, len(KINDS), len(TERMS))[:, :, 0]
+    assert [[KINDS[i] for i in np.flatnonzero(row)] for row in kinds] == [
+        ["first level, small partner", "first level, large partner"],
+        ["buyer, middle level", "middle level, small partner", "middle level, large partner"],
+        ["buyer, last level"],
+    ]
     sides = {NAMES[j] for j in range(HABITS, SIZE) if not used[0, j]}
     assert sides == {f"goal/buy_{b}" for b in range(4)}
 

@@ -91,6 +91,7 @@ def played(path: Path, layer: L1SafetyLayer) -> Played:
         alpha=np.full(n, 0.2, np.float32),
         spot=np.stack([moments.spot_price_in, moments.spot_price_out], axis=-1).astype(np.float32),
         asked=np.zeros(n, np.int64),
+        both_sides=moments.can_buy & moments.can_sell,
     )
     expert = [ANSWERS.index(d.answer) for d in said]
     return Played(situation, out, layer.answer(out, offers, on_table), offers, on_table, expert)

@@ -3,7 +3,8 @@
     score of a seat − mean score of the plays of the same seat = Σ worth of its levels − mean of the same + noise
 
 The worth of a number's levels is a Brownian motion that begins with 0 at level 0, in each direction: small weights
-change less, and tell about large ones. Its prior deviation at level 1 is PRIOR. The noise is estimated from what the
+change less, and tell about large ones. Its prior deviation at level 1 is PRIOR, and what a term is worth to one kind of
+threads tells about the others of its side (`numbers.kinship`). The noise is estimated from what the
 regression leaves.
 
 A regression over seats that each change several numbers, and not one number after another: every world tells about
@@ -18,7 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from echelon.hrl_xf.evolve.numbers import LEVELS, SIZE
+from echelon.hrl_xf.evolve.numbers import LEVELS, SIZE, kinship
 from echelon.runtime.arrays import Bools, Floats, Ints
 
 PRIOR = 0.02
@@ -33,7 +34,7 @@ def prior() -> Floats:
     """Covariance of the worth of all levels before anything was played.  # (ARMS, ARMS)"""
     size = np.minimum(np.abs(LEVELS), np.abs(LEVELS)[:, None])
     same = np.sign(LEVELS) == np.sign(LEVELS)[:, None]
-    found: Floats = np.kron(np.eye(SIZE), PRIOR**2 * size * same)
+    found: Floats = np.kron(kinship(), PRIOR**2 * size * same)
     return found
 
 

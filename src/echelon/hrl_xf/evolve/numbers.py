@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from echelon.hrl_xf.layers.l2_play import PlayManager
-from echelon.hrl_xf.layers.l3_habits import KINDS, TERMS
+from echelon.hrl_xf.layers.l3_habits import BUYERS, KINDS, TERMS
 from echelon.hrl_xf.layers.l3_play import PlayExecutor
 from echelon.hrl_xf.layers.layers import Layers
 from echelon.hrl_xf.state.goals import GOAL_SIZE
@@ -29,14 +29,29 @@ LEVELS = np.array([-1.0, -1 / 3, 1 / 3, 1.0])
 """Besides 0; 1 is the largest weight that is tried."""
 GOAL_SHARE = 0.1
 """L2's quantities change by this part of what habits change by: their unit is five pieces."""
+KIN = 0.6
+"""Correlation of what a term is worth to two kinds of buyers, or of sellers."""
 TRADES = np.array([[0, 1], [1, 1], [1, 0]], np.bool_)
 """Whether a seat of the first, a middle and the last level negotiates to buy and to sell.  # (3, 2)"""
+THREADS = np.array([[0, 0, 1, 1, 0, 0], [1, 0, 0, 0, 1, 1], [0, 1, 0, 0, 0, 0]], np.bool_)
+"""Which kinds of threads such a seat has.  # (3, KINDS)"""
 
 
 def used_by_place() -> Bools:
     """Which numbers a seat of the first, a middle and the last level plays with.  # (3, SIZE)"""
-    kinds = TRADES[:, [0, 1, 1]]
-    return np.concatenate([np.repeat(kinds, len(TERMS), axis=1), np.tile(TRADES, GOAL_SIZE // 4)], axis=1)
+    return np.concatenate([np.repeat(THREADS, len(TERMS), axis=1), np.tile(TRADES, GOAL_SIZE // 4)], axis=1)
+
+
+def kinship() -> Floats:
+    """How much the worth of one number tells about another's: a term's worth is similar for all buyers, or all sellers.
+
+    # (SIZE, SIZE)
+    """
+    buys = np.arange(len(KINDS)) < BUYERS
+    kinds = np.where(np.eye(len(KINDS), dtype=np.bool_), 1.0, KIN * (buys == buys[:, None]))
+    found = np.eye(SIZE)
+    found[:HABITS, :HABITS] = np.kron(kinds, np.eye(len(TERMS)))
+    return found
 
 
 def values(levels: Ints, weight: float) -> Floats:

@@ -34,8 +34,15 @@ Array = Any
 LARGE = 5
 """A partner that asks for this many pieces is a large one: the league's default agents ask for up to seven, champions
 for one to four."""
-KINDS = ("buyer", "seller, small partner", "seller, large partner")
-"""The kinds of threads that have habits of their own; a partner of whom nothing is known is a small one."""
+KINDS = (
+    "buyer, middle level", "buyer, last level",
+    "first level, small partner", "first level, large partner",
+    "middle level, small partner", "middle level, large partner",
+)  # fmt: skip
+"""The kinds of threads that have habits of their own, two of buyers and four of sellers; a partner of whom nothing is
+known is a small one."""
+BUYERS = 2
+"""How many of them are of buyers; they come first."""
 TERMS = (
     "patience", "accept", "accept_early", "accept_good_price", "accept_far", "accept_much", "end",
     "day_room", "day_far", "quantity_asked", "quantity_much", "quantity_unknown",
@@ -53,7 +60,8 @@ LOWEST_AT = 0.9
 
 def kinds_of(s: Situation) -> Ints:
     """Which of `KINDS` each thread is.  # (N,)"""
-    found: Ints = np.where(s.seller, 1 + (s.asked >= LARGE), 0)
+    sells = BUYERS + 2 * s.both_sides + (s.asked >= LARGE)
+    found: Ints = np.where(s.seller, sells, np.where(s.both_sides, 0, 1))
     return found
 
 

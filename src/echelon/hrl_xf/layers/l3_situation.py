@@ -68,6 +68,7 @@ class Situation:
     alpha: Float32  # (N,) L4's share
     spot: Float32  # (N, 2) spot prices in and out
     asked: Ints  # (N,) the most pieces the partner asked for at once in the last days; 0: unknown, as in logs
+    both_sides: Bools  # (N,) whether the agent buys and sells, as middle levels do; not read from logs
 
     def __post_init__(self) -> None:
         if len(set(map(len, vars(self).values()))) != 1:
@@ -104,6 +105,7 @@ class Situation:
         alpha: Float32,
         spot: Float32,
         asked: Ints,
+        both_sides: Bools,
         base: LegalOffers | None = None,
     ) -> Situation:
         """Decisions in play: L1's view of the threads, and what the agent knows besides.
@@ -116,8 +118,7 @@ class Situation:
             goal=goal, open_goal=open_goal, baseline=out.baseline.astype(np.float32), legal_baseline=base.offer,
             seller=out.seller, relative_time=relative_time, issues=out.issues, B_free=out.B_free, safe=out.safe,
             open=out.open, others=others, on_table=on_table, seen=seen, own=own, last_mine=last_mine,
-            l1_op=answers.op.astype(np.int64), alpha=alpha, spot=spot,
-            asked=asked,
+            l1_op=answers.op.astype(np.int64), alpha=alpha, spot=spot, asked=asked, both_sides=both_sides,
         )  # fmt: skip
 
 

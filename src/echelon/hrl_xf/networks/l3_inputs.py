@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from echelon.hrl_xf.layers.l3_habits import HabitInputs, kinds_of
+from echelon.hrl_xf.layers.l3_habits import BUYERS, HabitInputs, kinds_of
 from echelon.hrl_xf.layers.l3_situation import (
     P_SIZE,
     Q_SIZE,
@@ -94,7 +94,7 @@ class L3Inputs:
         most = torch.where(legal.day, legal.most, 0)
         prices = self.price_range.float()
         return HabitInputs(
-            habits[self.kind], (self.kind > 0).float(), self.time.float(), self.asked.float(),
+            habits[self.kind], (self.kind >= BUYERS).float(), self.time.float(), self.asked.float(),
             self.seen.float(), prices[:, :1], prices[:, 1:], most.float(), legal.first_q[:, None].float(),
             legal.first_p[:, None].float(),
         )  # fmt: skip

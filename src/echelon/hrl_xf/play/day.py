@@ -297,6 +297,7 @@ class DayPlay:
             alpha=alpha,
             spot=np.repeat(spot, K, axis=0),
             asked=np.array([self.memory.asked(t.partner, self.step) for t in threads], np.int64),
+            both_sides=np.repeat(self.day.can_buy & self.day.can_sell, K),
         )
 
     def _states(self, threads: Sequence[Thread]) -> Float32:
