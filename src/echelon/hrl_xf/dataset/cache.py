@@ -35,7 +35,7 @@ from echelon.runtime.progress import WorkProgress
 
 log = logging.getLogger(__name__)
 
-CACHE_VERSION = 1
+CACHE_VERSION = 2
 """Raise it with any change of the tables."""
 SHARD_LOGS = 64
 WORTH_A_WORKER = 50

@@ -20,7 +20,7 @@ from echelon.runtime.arrays import Bools, Floats, Ints
 
 HAS_BASELINE, ON_GRID, SAFE_DAY, SAFE_QUANTITY, SAFE_MONEY, IN_RANGE = (1 << bit for bit in range(6))
 REPRESENTABLE = HAS_BASELINE | ON_GRID | SAFE_DAY | SAFE_QUANTITY | SAFE_MONEY | IN_RANGE
-"""All bits of `decision.fits`: the offer (sent, or accepted) is the baseline plus a residual that L1 lets pass."""
+"""All bits of `decision.l1_rules`: the offer (sent, or accepted) is the baseline plus a residual that L1 lets pass."""
 
 L1_ROWS = 4096
 """Decisions that L1 looks at together: bounds memory; rows do not affect each other."""
@@ -130,7 +130,7 @@ def put_decisions(
         accepts = layer.accepts(out, seen) & (some.on_table == 1)
         l1_op[span] = np.where(accepts, ACCEPT, np.where(legal.legal[row], REJECT, END))
         l1_rules[span] = _rules_of(out, some, legal.take(row))
-    tables["decision.fits"] = l1_rules
+    tables["decision.l1_rules"] = l1_rules
     tables["decision.answer"] = pack_answer(decisions.op, l1_op, decisions.sent, decisions.on_table, decisions.asked)
 
 

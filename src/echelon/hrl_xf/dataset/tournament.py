@@ -163,7 +163,7 @@ class SampleTables:
             on_table=on_table,
             asked=asked,
             call=take("decision.call", rows),
-            l1_rules=take("decision.fits", rows),
+            l1_rules=take("decision.l1_rules", rows),
             offer=np.stack([take(f"decision.{c}", rows) for c in ("quantity", "ahead", "price")], axis=-1),
         )
 
