@@ -56,6 +56,10 @@ def test_the_command_says_what_the_logs_hold(collection: Path, capsys: pytest.Ca
     answered = [d for d in own if d.offer is not None]
     share = sum(d.answer == "ACCEPT" for d in answered) / len(answered)
     assert summary["answers_to_an_offer"]["ACCEPT"] == pytest.approx(share, abs=1e-4)
+    sides = [sum(d.answer == "REJECT" and d.role == role for d in own) for role in ("buyer", "seller")]
+    kept = [summary["all_rules_by_side"][f"{side}, sent"] for side in ("buying", "selling")]
+    assert np.average(kept, weights=sides) == pytest.approx(summary["offers_sent"]["all rules"], abs=1e-4)
+    assert "offers that keep all of them: buying, sent" in said
     assert [summary["split"][s]["configurations"] for s in ("train", "val", "test")] == [1, 1, 1]
     assert sum(summary["split"][s]["agent_days"] for s in ("train", "val", "test")) == 70
     assert (collection / "hrl_dataset" / "world_split.json").exists()

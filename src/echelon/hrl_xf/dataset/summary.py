@@ -174,6 +174,11 @@ def summarise(macro: MacroDataset, micro: MicroDataset, columns: DecisionColumns
         },
         "offers_sent": _rules(rejects),
         "offers_accepted": _rules(accepts),
+        "all_rules_by_side": {
+            f"{side}, {name}": _rules(c.where(c.seller == seller))["all rules"]
+            for name, c in (("sent", rejects), ("accepted", accepts))
+            for side, seller in (("buying", False), ("selling", True))
+        },
         "goal": {name: quantiles(goals[mask[:, i], i]) for i, name in enumerate(names) if mask[:, i].any()},
         "split": {s: _sizes(macro, micro, split, s) for s in SPLITS},
         "charts": _charts(sent),
@@ -249,6 +254,8 @@ def lines(summary: dict[str, Any]) -> Iterator[str]:
     yield f"L1 allows no day: {_percent(s['all_masked'])}"
     yield f"offers sent that keep L1's rules: {_percent(s['offers_sent'])}"
     yield f"offers accepted that keep them: {_percent(s['offers_accepted'])}"
+    if "all_rules_by_side" in s:  # an older summary has it not
+        yield f"offers that keep all of them: {_percent(s['all_rules_by_side'])}"
     for name, table in s["goal"].items():
         if name.startswith("Q"):
             yield f"goal {name}: {_plain(table)}"
