@@ -62,7 +62,7 @@ def test_a_seat_tries_a_share_of_all_numbers_beside_what_stands() -> None:
     assert all(np.array_equal(a.levels, b.levels) for a, b in zip(plays, again, strict=True))
     assert len({play.chance for play in plays}) == 10, "one chance for all plays of a configuration"
     levels = np.concatenate([play.levels for play in plays])
-    assert (levels > 0).mean() == pytest.approx(0.2 * 0.92, abs=0.03), "nearly every draw finds a level above 0"
+    assert (levels > 0).mean() == pytest.approx(0.1 * 0.92, abs=0.02), "nearly every draw finds a level above 0"
     assert len(np.unique(levels, axis=0)) == len(levels), "every seat has its own"
     e.learn(plays, played(plays, np.zeros((SIZE, 5)), 0.05, 2))
     assert not any(np.array_equal(a.levels, b.levels) for a, b in zip(plays, e.plan(TASKS[:10], 6, 1), strict=True))
@@ -99,7 +99,7 @@ def test_what_pays_stands_and_what_loses_does_not() -> None:
         moved[HABITS:], abs=1e-6
     )
     tried = np.concatenate([play.levels for play in e.plan(TASKS[:10], 6, seed=3)])
-    assert (tried[:, good] == 4).mean() > 0.9, "what stands is played"
+    assert 0.75 < (tried[:, good] == 4).mean() < 0.95, "what stands is played, and compared with what was"
     with pytest.raises(RuntimeError, match="no world"):
         e.learn(plays[:1], [None])
 

@@ -21,6 +21,10 @@ def test_what_each_place_plays_with() -> None:
         ["buyer, middle level", "middle level, small partner", "middle level, large partner"],
         ["buyer, last level"],
     ]
+    unknown = [
+        used[:, NAMES.index(f"middle level, {size} partner/quantity_unknown")].any() for size in ("small", "large")
+    ]
+    assert unknown == [True, False], "a large partner is known"
     sides = {NAMES[j] for j in range(HABITS, SIZE) if not used[0, j]}
     assert sides == {f"goal/buy_{b}" for b in range(4)}
 

@@ -1,10 +1,10 @@
 """Habits are tried out for whole worlds, and kept if they pay.
 
 What stands is each number's best level as far as is known: the one with the highest worth less its standard error, if
-that is above 0. A seat plays with what stands but for a few numbers, `share` of all, whose levels it draws: a worth
-from what is known of each (Thompson), and then the best one. So what may pay is tried, what is known to lose is not,
-and what others are worth is measured beside what stands. Plays of one configuration begin each day with the same
-chance.
+that is above 0. A seat plays with what stands but for a few numbers, `share` of all: half of these stay as in the
+start, for the others it draws a worth of each level from what is known (Thompson) and takes the best. So what may pay
+is tried, what is known to lose is not, what stands is compared with what was, and all is measured beside what stands.
+Plays of one configuration begin each day with the same chance.
 
 The score of the layers' modes is what improves, and it is what a tournament counts: no critic and no credit by day.
 """
@@ -82,7 +82,8 @@ class Evolution:
                 draw = rng(seed, "habits", self.generation, number, play)
                 worth = mean + draw.standard_normal((seats, len(mean))) @ root.T
                 drawn = np.stack([best_levels(one) for one in worth])
-                levels = np.where(draw.random((seats, SIZE)) < self.share, drawn, standing)
+                chance = draw.random((seats, SIZE))
+                levels = np.where(chance < self.share / 2, 0, np.where(chance < self.share, drawn, standing))
                 found.append(Play(task, task.index + 1, levels))
         return found
 

@@ -39,7 +39,10 @@ THREADS = np.array([[0, 0, 1, 1, 0, 0], [1, 0, 0, 0, 1, 1], [0, 1, 0, 0, 0, 0]],
 
 def used_by_place() -> Bools:
     """Which numbers a seat of the first, a middle and the last level plays with.  # (3, SIZE)"""
-    return np.concatenate([np.repeat(THREADS, len(TERMS), axis=1), np.tile(TRADES, GOAL_SIZE // 4)], axis=1)
+    habits = np.repeat(THREADS[:, :, None], len(TERMS), axis=2)
+    known = [kind.endswith("large partner") for kind in KINDS]
+    habits[:, known, TERMS.index("quantity_unknown")] = False
+    return np.concatenate([habits.reshape(3, HABITS), np.tile(TRADES, GOAL_SIZE // 4)], axis=1)
 
 
 def kinship() -> Floats:

@@ -12,7 +12,7 @@ in the last days (`play.memory`), `room` the most of them that fit on one day, d
     patience  of weight w: neither accepts nor ends where an offer can be made and less than w / 8 · (1 − τ) · room is
               on the table. A threshold, for half a patience costs money: who refuses must go on refusing
     day       part of `asked` that fits on it, days later counting less;  days ahead
-    quantity  |ln(q / asked)| and ln(q / asked), or ln(q / 5) where nothing is known
+    quantity  |ln(q / asked)| and ln(q / asked), or |ln(q / 5)| where nothing is known
     price     r,  r · (2τ − 1),  |r − (1 − τ / 0.9)|
 
 Every formula is written once, for numpy in play and torch in training: `xp` is the one or the other, and arrays are
@@ -133,7 +133,7 @@ def quantity_terms(xp: Any, x: HabitInputs, places: Array) -> Array:
     known = x.asked[:, None] > 0
     apart = xp.log((x.first_q + places).clip(1.0, None) / _wants(xp, x.asked)[:, None])
     known_terms = x.term("quantity_much") * apart - x.term("quantity_asked") * xp.abs(apart)
-    return xp.where(known, known_terms, x.term("quantity_unknown") * apart)
+    return xp.where(known, known_terms, -x.term("quantity_unknown") * xp.abs(apart))
 
 
 def price_terms(xp: Any, x: HabitInputs, places: Array) -> Array:

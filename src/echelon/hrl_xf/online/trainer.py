@@ -29,7 +29,7 @@ from echelon.hrl_xf.online.critic import CriticLearner, CriticStats, MomentCriti
 from echelon.hrl_xf.online.policies import L2Policy, L3Policy, L4Policy, LayerPolicy
 from echelon.hrl_xf.online.worlds import Weights
 from echelon.hrl_xf.options.online import LEVELS, OnlineOptions
-from echelon.hrl_xf.weights import BUNDLED, CLONED, layer_in
+from echelon.hrl_xf.weights import BUNDLED, CLONED, PLAYED, layer_in
 from echelon.onpolicy.batch import Rollout, RolloutBatch
 from echelon.onpolicy.chunks import to_chunks
 from echelon.onpolicy.loop import LevelLearner, TrainingLoop
@@ -59,9 +59,9 @@ class RoundStats:
 
 def initial_folder(init: str) -> Path:
     """Where the layers are that `--init` names."""
-    folder = {"bundled": BUNDLED, "cloned": CLONED, "l1": CLONED}.get(init, Path(init))
+    folder = {"bundled": BUNDLED, "played": PLAYED, "cloned": CLONED, "l1": CLONED}.get(init, Path(init))
     if not folder.is_dir():
-        raise FileNotFoundError(f"--init {init} is not a folder; give a training's folder, cloned, bundled or l1")
+        raise FileNotFoundError(f"--init {init} is no training's folder, nor one of cloned, played, bundled and l1")
     return folder
 
 

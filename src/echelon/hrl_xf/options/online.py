@@ -27,9 +27,9 @@ class OnlineOptions(PlayingOptions):
     """
 
     init: str = "cloned"
-    """a training's folder whose layers to start from; cloned: the clones of an expert that come with the package;
-    bundled: what they have become by playing; l1: an untrained L3, which plays exactly as L1 does, with cloned L2 and
-    L4"""
+    """a training's folder whose layers to start from; or what comes with the package: cloned (the clones of an expert),
+    played (what PPO made of them), bundled (those with habits); l1: an untrained L3, which plays exactly as L1 does,
+    with cloned L2 and L4"""
     output_dir: Path = Path("training_runs/online")
     """weights, checkpoints, metrics.jsonl and tb/ go here"""
     rounds: int = 100

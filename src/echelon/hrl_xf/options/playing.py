@@ -20,8 +20,8 @@ class PlayingOptions:
     """Where it starts, who plays, how it is validated: `hrl online` and `hrl evolve`."""
 
     init: str = "bundled"
-    """a training's folder whose layers to start from; cloned: the clones of an expert that come with the package;
-    bundled: what they have become by playing"""
+    """a training's folder whose layers to start from; or what comes with the package: cloned (the clones of an expert),
+    played (what PPO made of them), bundled (those with habits)"""
     output_dir: Path = Path("training_runs/playing")
     """weights, checkpoints, metrics.jsonl and tb/ go here"""
     field: str = "league+champions"

@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 BUNDLED = Path(__file__).parent
-"""What the agent plays with: layers improved by playing."""
+"""What the agent plays with: layers whose habits were tried out for whole worlds."""
+PLAYED = BUNDLED / "played"
+"""The layers that they started from, improved by PPO."""
 CLONED = BUNDLED / "cloned"
-"""The clones of an expert that they started from."""
+"""The clones of an expert that those started from."""
 STEMS: dict[str, tuple[str, ...]] = {
     "l2": ("l2_evolved", "l2_ppo", "l2_bc"),
     "l3": ("l3_evolved", "l3_ppo", "l3_awr", "l3_bc"),
