@@ -33,7 +33,7 @@ class EvolveOptions(PlayingOptions):
     weight: float = 6.0
     """the largest weight of a habit, in nats; a third of it is tried too, and both signs. L2's quantities change by a
     tenth of it, in units of five pieces"""
-    share: float = 0.3
+    share: float = 0.4
     """share of all habits with which a seat does not play as they stand: half of these it leaves out, half it tries
     at another weight"""
     memory: float = 0.98
