@@ -26,7 +26,7 @@ CAUSES = {
     "leftover": "stock left over",
 }
 RESAMPLES = 10_000
-_SEATS = {"each-level": "one on each level", "one": "one, on each level in turn"}
+_SEATS = {"each-level": "one on each level", "two-each-level": "two on each level", "one": "one, on each level in turn"}
 
 
 def evaluated_agents(folder: Path, results: Sequence[ArenaResult]) -> tuple[list[str], int]:

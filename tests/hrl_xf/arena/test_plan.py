@@ -12,7 +12,7 @@ import pytest
 from echelon.hrl_xf.arena.plan import ArenaPlan, configuration, parse_field
 from echelon.hrl_xf.arena.world import play, start
 from echelon.hrl_xf.competitors.roster import FILL_UPS, FINALISTS
-from echelon.hrl_xf.competitors.specs import parse_agent
+from echelon.hrl_xf.competitors.specs import SpecError, parse_agent
 
 PLAN = ArenaPlan(parse_field("PenguinAgent,SyncRandomStdAgent,CautiousStdAgent"), "each-level", 6, 3)
 
@@ -40,7 +40,18 @@ def test_seats_one_on_each_level_or_one_in_turn() -> None:
         assert sorted(each.levels[seat] for seat in each.focal) == list(range(each.n_levels))
         one = configuration(replace(PLAN, seats="one"), index)
         assert [one.levels[seat] for seat in one.focal] == [index % one.n_levels]
+        two = configuration(replace(PLAN, seats="two-each-level"), index)
+        assert sorted(two.levels[seat] for seat in set(two.focal)) == sorted(2 * list(range(two.n_levels)))
         assert [spec is None for spec in each.background] == [seat in each.focal for seat in range(len(each.levels))]
+
+
+def test_a_field_without_a_finalist() -> None:
+    left = {spec.label for spec in parse_field("league-HorizonAwareAgent-Rohn").agents}
+    assert left == {spec.label for spec in parse_field("league").agents} - {"HorizonAwareAgent", "Rohn"}
+    assert parse_field("league-Rohn").league
+    assert not parse_field("champions-Rohn").league
+    with pytest.raises(SpecError, match=r"GreedyStdAgent is not one of the finalists, which are .*Rohn"):
+        parse_field("champions-GreedyStdAgent")
 
 
 def test_all_of_the_field_plays_about_equally_often() -> None:

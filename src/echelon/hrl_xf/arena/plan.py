@@ -24,7 +24,7 @@ from scml.utils import anac2024_config_generator_std
 
 from echelon.hrl_xf.collect.plan import FACTORIES_PER_LEVEL, LEAGUE_COMPETITORS
 from echelon.hrl_xf.competitors import roster
-from echelon.hrl_xf.competitors.specs import AgentSpec, parse_agent, parse_list
+from echelon.hrl_xf.competitors.specs import AgentSpec, SpecError, parse_agent, parse_list
 from echelon.hrl_xf.options.compete import Seats
 from echelon.runtime.seeding import rng, seed_everything, task_seed
 
@@ -50,10 +50,16 @@ class Field:
 
 
 def parse_field(text: str) -> Field:
-    """`league`, `champions`, or a list of names and groups."""
-    if text in ("league", "champions"):
-        return Field(tuple(parse_list("finalists", "--field")), league=text == "league")
-    return Field(tuple(parse_list(text, "--field")))
+    """`league`, `champions` (either `-NAME`: without that finalist), or a list of names and groups."""
+    name, *without = text.split("-")
+    if name not in ("league", "champions"):
+        return Field(tuple(parse_list(text, "--field")))
+    finalists = parse_list("finalists", "--field")
+    unknown = sorted(set(without) - {spec.label for spec in finalists})
+    if unknown:
+        known = ", ".join(spec.label for spec in finalists)
+        raise SpecError(f"--field {text}: {unknown[0]} is not one of the finalists, which are {known}")
+    return Field(tuple(spec for spec in finalists if spec.label not in without), league=name == "league")
 
 
 @dataclass(frozen=True)
@@ -136,12 +142,15 @@ def configuration(plan: ArenaPlan, index: int) -> ArenaConfiguration:
 
 
 def _focal(seats: Seats, levels: tuple[int, ...], index: int, draw: np.random.Generator) -> tuple[int, ...]:
-    """One factory on the level whose turn it is, or one on each level.
+    """One factory on the level whose turn it is, or one or two on each level.
 
     Levels take turns with the index, so every place of the chain is played about equally often in chains of one length.
     """
     n_levels = max(levels) + 1
-    chosen = [int(draw.choice([i for i, at in enumerate(levels) if at == level])) for level in range(n_levels)]
+    factories = [[i for i, at in enumerate(levels) if at == level] for level in range(n_levels)]
+    if seats == "two-each-level":
+        return tuple(int(seat) for some in factories for seat in draw.choice(some, 2, replace=False))
+    chosen = [int(draw.choice(some)) for some in factories]
     return tuple(chosen) if seats == "each-level" else (chosen[index % n_levels],)
 
 

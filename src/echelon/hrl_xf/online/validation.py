@@ -12,6 +12,7 @@ import numpy as np
 
 from echelon.hrl_xf.online.collector import play_all
 from echelon.hrl_xf.online.worlds import PlayedSeat, Weights, WorldTask, play_greedily
+from echelon.hrl_xf.options.compete import Seats
 from echelon.hrl_xf.options.playing import PlayingOptions
 from echelon.runtime.execution.executors import NamedExecutor
 from echelon.runtime.seeding import rng, task_seed
@@ -35,8 +36,9 @@ class Gain:
 def validation_tasks(options: PlayingOptions) -> list[WorldTask]:
     """Worlds that never occur in training: another seed."""
     seed = task_seed(options.seed, "online validation")
+    seats: Seats = "one" if options.seats == "one" else "each-level"
     return [
-        WorldTask(field, seed, index, options.seats, options.steps, None)
+        WorldTask(field, seed, index, seats, options.steps, None)
         for field in options.validation_fields.split("+")
         for index in range(options.validation_worlds)
     ]

@@ -13,7 +13,7 @@ from echelon.hrl_xf.options.checks import at_least_one, long_enough, not_negativ
 from echelon.hrl_xf.options.train import default_parallelism
 from echelon.runtime.flags import Flag
 
-Seats = Literal["one", "each-level"]
+Seats = Literal["one", "each-level", "two-each-level"]
 
 
 @dataclass(frozen=True)
@@ -49,11 +49,11 @@ class CompeteOptions:
     """days in a world; drawn from 50..200 for each configuration if not given"""
     field: str = "league"
     """who plays in the other seats, drawn for each configuration. league: one to three finalists of 2024 to 2026 and
-    scml's default agents, as in the league. champions: finalists of 2024 to 2026 in all seats. Or names and groups as
-    in --against"""
+    scml's default agents, as in the league. champions: finalists of 2024 to 2026 in all seats. Either -NAME: without
+    that finalist. Or names and groups as in --against"""
     seats: Seats = "one"
     """where the competitor sits: in one factory, level by level in turn from configuration to configuration, or in one
-    on each level of every configuration; then it trades with itself, which is not what a league measures"""
+    or two on each level of every configuration; then it trades with itself, which is not what a league measures"""
     output_dir: Path | None = None
     """results go here: standings.json, standings.csv, worlds/, failed/, tracker_logs/. arena_runs/arena if not given,
     arena_runs/official with --official"""

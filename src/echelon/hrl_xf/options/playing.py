@@ -26,9 +26,9 @@ class PlayingOptions:
     """weights, checkpoints, metrics.jsonl and tb/ go here"""
     field: str = "league+champions"
     """who plays in the other seats: league, champions, or names and groups as in `compete --against`; several with a +
-    take turns from configuration to configuration"""
+    take turns from configuration to configuration. league-NAME: without a finalist, for one may be slow"""
     seats: Seats = "each-level"
-    """where our policy sits in a world: one factory, or one on each level"""
+    """where our policy sits in a training world: one factory, or one or two on each level; validations have one each"""
     steps: int | None = 50
     """days in a training world; None: drawn from 50..200 for each configuration"""
     validate_every: int = 8
