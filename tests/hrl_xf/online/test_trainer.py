@@ -136,7 +136,7 @@ def test_options_say_what_is_wrong(tmp_path: Path) -> None:
         options(tmp_path, group=0)
     with pytest.raises(ValueError, match=r"--weight-average 1\.0 0 or more and less than 1"):
         options(tmp_path, average=1.0)
-    with pytest.raises(FileNotFoundError, match="--init nowhere is not a folder"):
+    with pytest.raises(FileNotFoundError, match="--init nowhere is no training's folder"):
         OnlineLearner(options(tmp_path, init="nowhere"))
 
 
