@@ -22,7 +22,7 @@ from echelon.hrl_xf.dataset.shards import IN_MEMORY, Store, map_shard, ranges, r
 from echelon.hrl_xf.dataset.table_schema import OF_DAY, OF_LOG
 from echelon.hrl_xf.dataset.thread_tables import unpack_answer
 from echelon.hrl_xf.recording.log_files import BadLog, find_logs, match_agents
-from echelon.hrl_xf.state.day_batch import DayBatch, Offers
+from echelon.hrl_xf.state.day_batch import DayBatch, Offers, negotiates_input, negotiates_output
 from echelon.hrl_xf.state.day_state import REJECT
 from echelon.hrl_xf.state.features import DayFeatures, StateBuilder
 from echelon.hrl_xf.state.goals import GOAL_SIZE
@@ -70,6 +70,7 @@ class Decisions:
     call: Ints  # (N,)
     l1_rules: Ints  # (N,) bits of `thread_tables`
     offer: Ints  # (N, 3) what a REJECT proposed: quantity, days ahead, unit price; else zeros
+    both_sides: Bools  # (N,) whether the agent buys and sells
 
     @property
     def residual(self) -> Ints:
@@ -165,7 +166,13 @@ class SampleTables:
             call=take("decision.call", rows),
             l1_rules=take("decision.l1_rules", rows),
             offer=np.stack([take(f"decision.{c}", rows) for c in ("quantity", "ahead", "price")], axis=-1),
+            both_sides=self._both_sides(take("day.log", day)),
         )
+
+    def _both_sides(self, log: Ints) -> Bools:
+        take = self.store.take
+        sells = negotiates_output(take("log.my_output_product", log), take("log.n_products", log))
+        return sells & negotiates_input(take("log.my_input_product", log))
 
     def _limits(self, ledger: Ints, day: Ints, seller: Bools, issues: Ints) -> tuple[Floats, Bools]:
         """Safe quantity of the side and the days L1 allows; beyond the game's horizon nothing is. (N, H+1) each"""

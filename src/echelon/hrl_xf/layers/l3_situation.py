@@ -68,7 +68,7 @@ class Situation:
     alpha: Float32  # (N,) L4's share
     spot: Float32  # (N, 2) spot prices in and out
     asked: Ints  # (N,) the most pieces the partner asked for at once in the last days; 0: unknown, as in logs
-    both_sides: Bools  # (N,) whether the agent buys and sells, as middle levels do; not read from logs
+    both_sides: Bools  # (N,) whether the agent buys and sells, as middle levels do
 
     def __post_init__(self) -> None:
         if len(set(map(len, vars(self).values()))) != 1:

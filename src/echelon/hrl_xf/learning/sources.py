@@ -311,5 +311,5 @@ def situation_of(b: MicroBatch, alpha: Float32) -> Situation:
         seller=d.seller, relative_time=d.relative_time, issues=d.issues, B_free=d.B_free, safe=d.safe, open=d.open,
         others=d.others, on_table=d.on_table, seen=seen, own=own, last_mine=last_mine, l1_op=d.l1_op, alpha=alpha,
         spot=d.spot.astype(np.float32), asked=np.zeros(len(d.seller), np.int64),
-        both_sides=np.zeros(len(d.seller), np.bool_),
+        both_sides=d.both_sides,
     )  # fmt: skip

@@ -95,6 +95,16 @@ _scalars = attrgetter(*_SCALARS)
 _NO_ISSUES = (0, 0, 0, 0, 0, 0)
 
 
+def negotiates_input(product: Ints | Floats) -> Bools:
+    """Whether a factory buys in negotiations: those of the first level get their material from outside."""
+    return np.asarray(product > 0, np.bool_)
+
+
+def negotiates_output(product: Ints | Floats, n_products: Ints | Floats) -> Bools:
+    """Whether it sells in negotiations: what the last level makes is sold to the outside."""
+    return np.asarray(product < n_products - 1, np.bool_)
+
+
 @dataclass(frozen=True)
 class DayBatch:
     """N days as arrays; whole numbers too are float64 (exact), so that one kind of arithmetic serves all."""
@@ -153,11 +163,11 @@ class DayBatch:
 
     @property
     def can_buy(self) -> Bools:
-        return self.my_input_product > 0
+        return negotiates_input(self.my_input_product)
 
     @property
     def can_sell(self) -> Bools:
-        return self.my_output_product < self.n_products - 1
+        return negotiates_output(self.my_output_product, self.n_products)
 
     @cached_property
     def capacity(self) -> Floats:
