@@ -77,18 +77,19 @@ def test_what_pays_stands_and_what_loses_does_not() -> None:
         for name in ("first level, large partner/patience", "buyer, last level/end", "goal/buy_0")
     )
     worth[good] = [0.0, -0.03, -0.01, 0.01, 0.03]
-    worth[small] = [0.0, -0.02, 0.03, -0.01, -0.03]
+    worth[small] = [0.0, 0.03, 0.04, -0.02, -0.04]
     worth[others] = [0.0, 0.03, 0.01, 0.0, 0.0]
     e = evolution()
     for number in range(8):
         plays = e.plan(TASKS[4 * number : 4 * number + 4], 12, seed=3)
-        results = played(plays, worth, 0.03, number)
+        results = played(plays, worth, 0.01, number)
         results[5] = None  # a world that failed
         e.learn(plays, results)
     assert e.generation == 8
     known = e.standing()
-    assert known.levels[[good, small, others]].tolist() == [4, 2, 1]
-    assert known.worth[good] == pytest.approx(0.03, abs=3 * known.error[good])
+    assert known.levels[[good, others]].tolist() == [4, 1]
+    assert known.levels[small] in (1, 2), "both pay"
+    assert known.worth[good] == pytest.approx(0.03, abs=5 * known.error[good])
     assert (known.levels > 0).sum() <= 8, "few others by mistake"
     moved = values(known.levels, 6.0)
     assert moved[good] == 6.0

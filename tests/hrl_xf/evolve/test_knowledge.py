@@ -44,9 +44,9 @@ def test_the_posterior_of_one_level_is_that_of_a_mean_with_a_normal_prior() -> N
     assert mean[3] == pytest.approx(gain.mean() * (pairs / noise) / precision, rel=0.05)
     assert np.sqrt(covariance[3, 3]) == pytest.approx(precision**-0.5, rel=0.15)
     assert mean[2] == pytest.approx(mean[3] / 3), "a third of the weight has shown a third of it, as far as is known"
-    assert not mean[:2].any()
+    assert mean[:2] == pytest.approx(0.0, abs=1e-12)
     assert mean[4 * len(TERMS) + 3] == pytest.approx(0.6 * mean[3])
-    assert not mean[8 * len(TERMS) :].any()
+    assert mean[8 * len(TERMS) :] == pytest.approx(0.0, abs=1e-12)
 
 
 def test_numbers_that_are_tried_together_are_told_apart() -> None:

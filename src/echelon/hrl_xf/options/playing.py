@@ -43,7 +43,7 @@ class PlayingOptions:
     seed: int = 0
     """the same seed gives the same training"""
     world_timeout: float = 600.0
-    """seconds after which a world is given up; training goes on without it"""
+    """seconds after which a world is given up; training continues without it"""
     keep_checkpoints: int = 2
     """how many of the last checkpoints stay"""
     quiet: Annotated[Flag, tyro.conf.arg(aliases=["-q"])] = False
