@@ -74,7 +74,11 @@ def test_what_pays_stands_and_what_loses_does_not() -> None:
     worth[:] = np.array([0.0, -0.03, -0.01, -0.01, -0.03])  # trying things out costs money
     good, small, others = (
         NAMES.index(f"{name}")
-        for name in ("first level, large partner/patience", "buyer, last level/end", "goal/buy_0")
+        for name in (
+            "seller, first level, large partner/patience",
+            "buyer, last level, small partner/end",
+            "goal/buy_0",
+        )
     )
     worth[good] = [0.0, -0.03, -0.01, 0.01, 0.03]
     worth[small] = [0.0, 0.03, 0.04, -0.02, -0.04]

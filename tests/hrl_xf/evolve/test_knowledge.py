@@ -7,7 +7,7 @@ import pytest
 
 from echelon.hrl_xf.evolve.knowledge import ARMS, PRIOR, Knowledge, best_levels, played_arms, prior
 from echelon.hrl_xf.evolve.numbers import SIZE
-from echelon.hrl_xf.layers.l3_habits import TERMS
+from echelon.hrl_xf.layers.l3_habits import BUYERS, TERMS
 
 pytestmark = pytest.mark.numeric
 
@@ -24,7 +24,7 @@ def test_before_anything_is_played_all_levels_are_worth_nothing_and_large_ones_m
     assert not prior()[:4, 4 : 4 * len(TERMS)].any(), "terms know nothing of each other"
     last = 4 * len(TERMS)
     assert prior()[:4, last : last + 4] == pytest.approx(0.6 * prior()[:4, :4]), "all buyers are similar"
-    assert not prior()[:4, 2 * last :].any(), "sellers are others"
+    assert not prior()[:4, BUYERS * last :].any(), "sellers are others"
 
 
 def test_the_posterior_of_one_level_is_that_of_a_mean_with_a_normal_prior() -> None:
@@ -46,7 +46,7 @@ def test_the_posterior_of_one_level_is_that_of_a_mean_with_a_normal_prior() -> N
     assert mean[2] == pytest.approx(mean[3] / 3), "a third of the weight has shown a third of it, as far as is known"
     assert mean[:2] == pytest.approx(0.0, abs=1e-12)
     assert mean[4 * len(TERMS) + 3] == pytest.approx(0.6 * mean[3])
-    assert mean[8 * len(TERMS) :] == pytest.approx(0.0, abs=1e-12)
+    assert mean[4 * BUYERS * len(TERMS) :] == pytest.approx(0.0, abs=1e-12)
 
 
 def test_numbers_that_are_tried_together_are_told_apart() -> None:

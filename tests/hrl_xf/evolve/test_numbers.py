@@ -17,12 +17,16 @@ def test_what_each_place_plays_with() -> None:
     assert used.shape == (3, SIZE)
     kinds = used[:, :HABITS].reshape(3, len(KINDS), len(TERMS))[:, :, 0]
     assert [[KINDS[i] for i in np.flatnonzero(row)] for row in kinds] == [
-        ["first level, small partner", "first level, large partner"],
-        ["buyer, middle level", "middle level, small partner", "middle level, large partner"],
-        ["buyer, last level"],
+        [f"{role}, {size} partner" for role in roles for size in ("small", "large")]
+        for roles in (
+            ["seller, first level"],
+            ["buyer, middle level", "seller, middle level"],
+            ["buyer, last level"],
+        )
     ]
     unknown = [
-        used[:, NAMES.index(f"middle level, {size} partner/quantity_unknown")].any() for size in ("small", "large")
+        used[:, NAMES.index(f"seller, middle level, {size} partner/quantity_unknown")].any()
+        for size in ("small", "large")
     ]
     assert unknown == [True, False], "a large partner is known"
     sides = {NAMES[j] for j in range(HABITS, SIZE) if not used[0, j]}

@@ -97,12 +97,12 @@ def test_kinds_of_threads_and_a_layer_with_new_habits_plays_as_before() -> None:
     habitual = layer.with_habits()
     assert habitual.habits is not None
     assert habitual.with_habits() is habitual
-    for path, kinds in ((PENGUIN_FIRST, [2]), (PENGUIN_MIDDLE, [0, 4])):
+    for path, kinds in ((PENGUIN_FIRST, [4]), (PENGUIN_MIDDLE, [0, 6])):
         s = played(path, L1SafetyLayer()).situation
         assert (s.asked == 0).all(), "logs do not tell"
         assert set(kinds_of(s).tolist()) == set(kinds)
         large, small = (kinds_of(replace(s, asked=s.asked + pieces)) for pieces in (LARGE, LARGE - 1))
-        assert (large == kinds_of(s) + s.seller).all()
+        assert (large == kinds_of(s) + 1).all()
         assert (small == kinds_of(s)).all()
         state = np.zeros((len(s), layer.width), np.float32)
         before, after = layer.act(state, s), habitual.act(state, s)
@@ -113,6 +113,6 @@ def test_kinds_of_threads_and_a_layer_with_new_habits_plays_as_before() -> None:
         assert (habitual.act(state, s).op == 2).all(), "whoever ends by habit"
         with torch.no_grad():
             habitual.habits.zero_()
-    assert len(KINDS) == 6
+    assert len(KINDS) == 8
     last = replace(s, both_sides=~s.both_sides)
-    assert set(kinds_of(last).tolist()) == {1, 2}, "a last level's buyer, a first level's seller"
+    assert set(kinds_of(last).tolist()) == {2, 4}, "a last level's buyer, a first level's seller"

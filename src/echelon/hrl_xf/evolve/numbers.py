@@ -33,7 +33,7 @@ KIN = 0.6
 """Correlation of what a term is worth to two kinds of buyers, or of sellers."""
 TRADES = np.array([[0, 1], [1, 1], [1, 0]], np.bool_)
 """Whether a seat of the first, a middle and the last level negotiates to buy and to sell.  # (3, 2)"""
-THREADS = np.array([[0, 0, 1, 1, 0, 0], [1, 0, 0, 0, 1, 1], [0, 1, 0, 0, 0, 0]], np.bool_)
+THREADS = np.repeat(np.array([[0, 0, 1, 0], [1, 0, 0, 1], [0, 1, 0, 0]], np.bool_), 2, axis=1)
 """Which kinds of threads such a seat has.  # (3, KINDS)"""
 
 

@@ -35,13 +35,13 @@ LARGE = 5
 """A partner that asks for this many pieces is a large one: the league's default agents ask for up to seven, champions
 for one to four."""
 KINDS = (
-    "buyer, middle level", "buyer, last level",
-    "first level, small partner", "first level, large partner",
-    "middle level, small partner", "middle level, large partner",
+    "buyer, middle level, small partner", "buyer, middle level, large partner",
+    "buyer, last level, small partner", "buyer, last level, large partner",
+    "seller, first level, small partner", "seller, first level, large partner",
+    "seller, middle level, small partner", "seller, middle level, large partner",
 )  # fmt: skip
-"""The kinds of threads that have habits of their own, two of buyers and four of sellers; a partner of whom nothing is
-known is a small one."""
-BUYERS = 2
+"""The kinds of threads that have habits of their own; a partner of whom nothing is known is a small one."""
+BUYERS = 4
 """How many of them are of buyers; they come first."""
 TERMS = (
     "patience", "accept", "accept_early", "accept_good_price", "accept_far", "accept_much", "end",
@@ -60,8 +60,8 @@ LOWEST_AT = 0.9
 
 def kinds_of(s: Situation) -> Ints:
     """Which of `KINDS` each thread is.  # (N,)"""
-    sells = BUYERS + 2 * s.both_sides + (s.asked >= LARGE)
-    found: Ints = np.where(s.seller, sells, np.where(s.both_sides, 0, 1))
+    role = np.where(s.seller, 2 + s.both_sides, 1 - s.both_sides)
+    found: Ints = 2 * role + (s.asked >= LARGE)
     return found
 
 
