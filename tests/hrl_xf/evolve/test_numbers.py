@@ -29,6 +29,8 @@ def test_what_each_place_plays_with() -> None:
         for size in ("small", "large")
     ]
     assert unknown == [True, False], "a large partner is known"
+    assert used[1, NAMES.index("buyer, middle level, small partner/accept_in_goal")]
+    assert not used[:, NAMES.index("seller, middle level, small partner/accept_in_goal")].any(), "a seller has no goal"
     sides = {NAMES[j] for j in range(HABITS, SIZE) if not used[0, j]}
     assert sides == {f"goal/buy_{b}" for b in range(4)}
 

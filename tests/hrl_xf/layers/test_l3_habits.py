@@ -30,7 +30,10 @@ DAYS = np.arange(3, dtype=np.float32)
 
 
 def inputs(term: str, *, seller: bool = True, time: float = 0.25, asked: int = 8) -> HabitInputs:
-    """One thread with weight 1 on one term: 4 pieces in 2 days at 13 of 10..20 on the table; day 1 has most room."""
+    """One thread with weight 1 on one term: 4 pieces in 2 days at 13 of 10..20 on the table; day 1 has most room.
+
+    The goal wants 6 more pieces, 2 of them from this thread; others offer 3 at better prices.
+    """
     weight = np.zeros((1, len(TERMS)), np.float32)
     weight[0, TERMS.index(term)] = 1.0
     return HabitInputs(
@@ -38,6 +41,7 @@ def inputs(term: str, *, seller: bool = True, time: float = 0.25, asked: int = 8
         np.array([[4, 2, 13]], np.float32), np.array([[10]], np.float32), np.array([[20]], np.float32),
         np.array([[2, 10, 0]], np.float32),
         np.array([[1]], np.float32), np.array([[9]], np.float32),
+        np.array([6], np.float32), np.array([2], np.float32), np.array([3], np.float32),
     )  # fmt: skip
 
 
@@ -76,6 +80,16 @@ def test_ending_counts_where_an_offer_could_be_made() -> None:
     assert answer_terms(np, x._replace(most=0 * x.most), DAYS)[0].tolist() == [0.0, 0.0, 0.0]
 
 
+def test_what_is_within_the_goal() -> None:
+    """3 better pieces and these 4 are more than the 6 that are wanted; with 2 better ones they are just enough."""
+    x = inputs("accept_in_goal", seller=False)
+    assert answer_terms(np, x, DAYS)[0].tolist() == [-1.0, 0.0, 0.0]
+    assert answer_terms(np, x._replace(better=x.better - 1), DAYS)[0].tolist() == [1.0, 0.0, 0.0]
+    x = inputs("end_without_goal", seller=False)
+    assert answer_terms(np, x, DAYS)[0].tolist() == [0.0, 0.0, 0.0]
+    assert answer_terms(np, x._replace(need=0 * x.need), DAYS)[0].tolist() == [0.0, 0.0, 1.0]
+
+
 def test_days_quantities_and_prices() -> None:
     assert day_terms(np, inputs("day_room"), DAYS)[0].tolist() == pytest.approx([3 * 2 / 8, 3 * 0.8, 0.0])
     assert day_terms(np, inputs("day_far"), DAYS)[0].tolist() == pytest.approx([0.0, -0.2, -0.4])
@@ -86,6 +100,8 @@ def test_days_quantities_and_prices() -> None:
     assert quantity_terms(np, inputs("quantity_unknown"), places)[0].tolist() == [0.0, 0.0, 0.0]
     unknown = quantity_terms(np, inputs("quantity_unknown", asked=0), places)[0]
     assert unknown.tolist() == pytest.approx([-math.log(5), -math.log(8 / 5), -math.log(16 / 5)])
+    share = quantity_terms(np, inputs("quantity_share"), places)[0]
+    assert share.tolist() == pytest.approx([-two, -math.log(4), -eight])
     assert price_terms(np, inputs("price_high"), places)[0].tolist() == pytest.approx([0.0, 1.2, 2.0])
     assert price_terms(np, inputs("price_late"), places)[0].tolist() == pytest.approx([0.0, 0.6, 1.0])
     falling = price_terms(np, inputs("price_falling", time=0.45), places)[0]

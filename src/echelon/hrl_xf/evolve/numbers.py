@@ -35,6 +35,8 @@ TRADES = np.array([[0, 1], [1, 1], [1, 0]], np.bool_)
 """Whether a seat of the first, a middle and the last level negotiates to buy and to sell.  # (3, 2)"""
 THREADS = np.repeat(np.array([[0, 0, 1, 0], [1, 0, 0, 1], [0, 1, 0, 0]], np.bool_), 2, axis=1)
 """Which kinds of threads such a seat has.  # (3, KINDS)"""
+OF_BUYERS = ("accept_in_goal", "end_without_goal", "quantity_share")
+"""Terms that are not tried for sellers: what they want is all that L1 allows, not a goal."""
 
 
 def used_by_place() -> Bools:
@@ -42,6 +44,7 @@ def used_by_place() -> Bools:
     habits = np.repeat(THREADS[:, :, None], len(TERMS), axis=2)
     known = [kind.endswith("large partner") for kind in KINDS]
     habits[:, known, TERMS.index("quantity_unknown")] = False
+    habits[:, BUYERS:, [TERMS.index(term) for term in OF_BUYERS]] = False
     return np.concatenate([habits.reshape(3, HABITS), np.tile(TRADES, GOAL_SIZE // 4)], axis=1)
 
 

@@ -7,12 +7,14 @@ small offers in one round alone costs money, so habits are learnt by evolution (
 With time τ in 0..1, r a price's place in the issue's range, `asked` the most pieces that the partner asked for at once
 in the last days (`play.memory`), `room` the most of them that fit on one day, days later counting less:
 
-    ACCEPT    1,  1 − τ,  how good the price is,  days ahead,  pieces
-    END       1 where an offer could be made instead
+    ACCEPT    1,  1 − τ,  how good the price is,  days ahead,  pieces,  ±1: whether the offer, with the better ones of
+              other threads, is within what is still open of L2's goal
+    END       1 where an offer could be made instead,  1 where nothing is open of the goal
     patience  of weight w: neither accepts nor ends where an offer can be made and less than w / 8 · (1 − τ) · room is
               on the table. A threshold, for half a patience costs money: who refuses must go on refusing
     day       part of `asked` that fits on it, days later counting less;  days ahead
-    quantity  |ln(q / asked)| and ln(q / asked), or |ln(q / 5)| where nothing is known
+    quantity  |ln(q / asked)| and ln(q / asked), or |ln(q / 5)| where nothing is known;  |ln(q / share)| for the share
+              of the open goal that α gives the thread
     price     r,  r · (2τ − 1),  |r − (1 − τ / 0.9)|
 
 Every formula is written once, for numpy in play and torch in training: `xp` is the one or the other, and arrays are
@@ -25,7 +27,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from echelon.hrl_xf.layers.l3_situation import LegalArrays, Situation
+from echelon.hrl_xf.layers.l3_situation import LegalArrays, Situation, better_offers, needed, share_of
 from echelon.hrl_xf.state.reservation import NEXT_DAY
 from echelon.runtime.arrays import Float32, Ints
 
@@ -46,7 +48,7 @@ BUYERS = 4
 TERMS = (
     "patience", "accept", "accept_early", "accept_good_price", "accept_far", "accept_much", "end",
     "day_room", "day_far", "quantity_asked", "quantity_much", "quantity_unknown",
-    "price_high", "price_late", "price_falling",
+    "price_high", "price_late", "price_falling", "accept_in_goal", "end_without_goal", "quantity_share",
 )  # fmt: skip
 UNKNOWN = 5.0
 """Pieces that a partner is taken to want of whom nothing is known."""
@@ -78,6 +80,9 @@ class HabitInputs(NamedTuple):
     most: Array  # (N, H+1) pieces that may be traded on each day, 0 where it is closed
     first_q: Array  # (N, 1)
     first_p: Array  # (N, 1)
+    need: Array  # (N,) pieces of the goal still open
+    share: Array  # (N,) what α gives the thread of them
+    better: Array  # (N,) pieces that other threads offer at better prices, about
 
     def term(self, name: str) -> Array:
         """The weight of a term.  # (N, 1)"""
@@ -97,7 +102,7 @@ def habit_inputs(habits: Float32, s: Situation, legal: LegalArrays) -> HabitInpu
     return HabitInputs(
         habits[kinds_of(s)], f(s.seller), f(s.relative_time), f(s.asked), f(s.seen), f(s.issues[:, 4:5]),
         f(s.issues[:, 5:6]), f(np.where(legal.day, legal.most, 0)), f(legal.first_q[:, None]),
-        f(legal.first_p[:, None]),
+        f(legal.first_p[:, None]), f(needed(s)), f(share_of(s)), f(better_offers(s)),
     )  # fmt: skip
 
 
@@ -108,7 +113,7 @@ def answer_terms(xp: Any, x: HabitInputs, days: Array) -> Array:
     room = xp.amax(xp.minimum(x.most, wants) * NEXT_DAY**days, 1)[:, None].clip(1.0, None)
     can_offer = xp.amax(x.most, 1)[:, None] > 0
     waits = can_offer & (quantity > 0) & (quantity < x.term("patience") * PATIENCE * early * room)
-    place = _place(price, x)
+    place, zero = _place(price, x), 0.0 * early
     good = xp.where(x.seller[:, None] > 0, place, 1.0 - place)
     accept = (
         x.term("accept")
@@ -116,9 +121,11 @@ def answer_terms(xp: Any, x: HabitInputs, days: Array) -> Array:
         + x.term("accept_good_price") * good
         - x.term("accept_far") * x.seen[:, 1:2] / 3.0
         + x.term("accept_much") * quantity / 10.0
+        + x.term("accept_in_goal") * xp.where(x.better[:, None] + quantity <= x.need[:, None], 1.0 + zero, zero - 1.0)
         - NEVER * waits
     )
-    return xp.concatenate([accept, 0.0 * accept, -x.term("end") * can_offer - NEVER * waits], 1)
+    end = x.term("end_without_goal") * (x.need[:, None] < 1) - x.term("end") * can_offer - NEVER * waits
+    return xp.concatenate([accept, zero, end], 1)
 
 
 def day_terms(xp: Any, x: HabitInputs, days: Array) -> Array:
@@ -130,10 +137,11 @@ def day_terms(xp: Any, x: HabitInputs, days: Array) -> Array:
 
 def quantity_terms(xp: Any, x: HabitInputs, places: Array) -> Array:
     """What is added to the logits of quantities.  # (61,) -> (N, 61)"""
-    known = x.asked[:, None] > 0
-    apart = xp.log((x.first_q + places).clip(1.0, None) / _wants(xp, x.asked)[:, None])
+    known, pieces = x.asked[:, None] > 0, xp.log((x.first_q + places).clip(1.0, None))
+    apart = pieces - xp.log(_wants(xp, x.asked))[:, None]
     known_terms = x.term("quantity_much") * apart - x.term("quantity_asked") * xp.abs(apart)
-    return xp.where(known, known_terms, -x.term("quantity_unknown") * xp.abs(apart))
+    of_partner = xp.where(known, known_terms, -x.term("quantity_unknown") * xp.abs(apart))
+    return of_partner - x.term("quantity_share") * xp.abs(pieces - xp.log(x.share)[:, None])
 
 
 def price_terms(xp: Any, x: HabitInputs, places: Array) -> Array:

@@ -138,6 +138,12 @@ def share_of(s: Situation) -> Ints:
     return np.maximum(np.ceil(needed(s) * s.alpha.astype(np.float64)), 1.0).astype(np.int64)
 
 
+def better_offers(s: Situation) -> Floats:
+    """Pieces that the side's other threads offer at better prices, if all offers were of mean size.  # (N,)"""
+    found: Floats = s.others[:, 1] * s.others[:, 2] / np.maximum(s.others[:, 0], 1)
+    return found
+
+
 def _pieces(q: NDArray[np.floating]) -> NDArray[np.floating]:
     found: NDArray[np.floating] = np.log1p(np.maximum(q, 0.0)) / 3.0
     return found

@@ -6,7 +6,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from echelon.hrl_xf.layers.l3_situation import P_SIZE, Q_SIZE, Mode, Situation, legal_arrays, needed, share_of
+from echelon.hrl_xf.layers.l3_situation import (
+    P_SIZE,
+    Q_SIZE,
+    Mode,
+    Situation,
+    better_offers,
+    legal_arrays,
+    needed,
+    share_of,
+)
 from echelon.hrl_xf.layers.l4_features import CONFLICT_RANGE
 from echelon.hrl_xf.layers.protocols import L3Actions
 from echelon.hrl_xf.state.day_batch import DayBatch
@@ -143,8 +152,7 @@ class HeuristicExecutor:
         way = np.where(seller, np.maximum(1.0 - time / c.ask_end, 0.0) ** c.ask_power, time**c.bid_power)
         price = np.floor(low + way * np.maximum(high - low, 0.0) + 1e-9)
         enough = q >= c.patience * (1.0 - time) * np.minimum(s.asked, room)
-        better = s.others[:, 1] * s.others[:, 2] / np.maximum(s.others[:, 0], 1)  # pieces of better offers, about
-        fits = (better + q <= need) & (ahead <= c.buy_days) & (offered <= high - c.bid_most * (high - price))
+        fits = (better_offers(s) + q <= need) & (ahead <= c.buy_days) & (offered <= high - c.bid_most * (high - price))
         accept = legal.accept & np.where(seller, enough, fits)
 
         affordable = np.floor(np.minimum(legal.money, 1e9) / np.maximum(price, 1.0))

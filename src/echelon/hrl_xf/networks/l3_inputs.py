@@ -14,6 +14,7 @@ from echelon.hrl_xf.layers.l3_situation import (
     Q_SIZE,
     Mode,
     Situation,
+    better_offers,
     context_of,
     legal_arrays,
     needed,
@@ -77,6 +78,7 @@ class L3Inputs:
     kind: Tensor  # (N,) which kind of thread, of `l3_habits.KINDS`
     time: Tensor  # (N,)
     asked: Tensor  # (N,) the most pieces the partner asked for at once in the last days
+    better: Tensor  # (N,) pieces that other threads offer at better prices, about
     legal: Legal
 
     @classmethod
@@ -85,7 +87,7 @@ class L3Inputs:
         return cls(
             to(context_of(s)), to(s.l1_op), to(s.legal_baseline), to(s.seen), to(s.own), to(needed(s)), to(share_of(s)),
             to(s.issues[:, 4:]), to(s.alpha), to(kinds_of(s)), to(s.relative_time), to(s.asked),
-            legal_of(s, mode, Q_SIZE, P_SIZE),
+            to(better_offers(s)), legal_of(s, mode, Q_SIZE, P_SIZE),
         )  # fmt: skip
 
     def for_habits(self, habits: Tensor) -> HabitInputs:
@@ -96,5 +98,5 @@ class L3Inputs:
         return HabitInputs(
             habits[self.kind], (self.kind >= BUYERS).float(), self.time.float(), self.asked.float(),
             self.seen.float(), prices[:, :1], prices[:, 1:], most.float(), legal.first_q[:, None].float(),
-            legal.first_p[:, None].float(),
+            legal.first_p[:, None].float(), self.need.float(), self.share.float(), self.better.float(),
         )  # fmt: skip

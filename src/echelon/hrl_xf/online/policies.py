@@ -122,7 +122,10 @@ class L3Policy(nn.Module):
 
 LayerPolicy = L2Policy | L3Policy | L4Policy
 
-INPUTS = ("context", "l1_op", "base", "seen", "own", "need", "share", "price_range", "alpha", "kind", "time", "asked")
+INPUTS = (
+    "context", "l1_op", "base", "seen", "own", "need", "share", "price_range", "alpha", "kind", "time", "asked",
+    "better",
+)  # fmt: skip
 """Columns of `L3Inputs` except its masks."""
 LEGAL = ("accept", "day", "least", "most", "first_q", "first_p", "low_p", "high_p", "money")
 """Columns of `Legal`, in their order."""

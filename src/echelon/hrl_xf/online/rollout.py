@@ -18,6 +18,7 @@ from echelon.hrl_xf.layers.l3_situation import (
     P_SIZE,
     Q_SIZE,
     Mode,
+    better_offers,
     context_of,
     legal_arrays,
     needed,
@@ -91,6 +92,7 @@ def _l3_inputs(wishes: Table, seats: Sequence[SeatWishes], horizon: int, mode: M
         "kind": kinds_of(s),
         "time": s.relative_time,
         "asked": s.asked,
+        "better": better_offers(s),
     }
     legal: tuple[Array, ...] = legal_arrays(s, mode, Q_SIZE, P_SIZE)
     for name, column in zip(LEGAL, legal, strict=True):
