@@ -65,7 +65,7 @@ class TrainOptions:
     """port of TensorBoard; the next free one if it is in use"""
     log_level: LogLevel = "INFO"
     """level of messages on the console and in log.txt"""
-    quiet: Flag = False
+    quiet: Annotated[Flag, tyro.conf.arg(aliases=["-q"])] = False
     """log errors only"""
     wandb: WandB = "off"
     """also log to Weights & Biases (extra echelon[wandb]); offline writes files for `wandb sync`"""
@@ -178,7 +178,7 @@ class BenchOptions:
     """also log every run to Weights & Biases (extra echelon[wandb]); offline writes files for `wandb sync`"""
     dry_run: Flag = False
     """list the runs and stop"""
-    quiet: Flag = False
+    quiet: Annotated[Flag, tyro.conf.arg(aliases=["-q"])] = False
     """log errors only"""
 
     def __post_init__(self) -> None:
