@@ -60,6 +60,11 @@ def test_everything_that_is_promised_is_there(reference: Path) -> None:
     assert [row["competitor"] for row in rows] == [line["competitor"] for line in table["competitors"]]
     assert float(rows[0]["all_score_mean"]) == table["competitors"][0]["scores"]["all"]["score"]["mean"]
     assert len(list(csv.DictReader((reference / "paired.csv").open()))) == len(table["paired"])
+    scores = list(csv.DictReader((reference / "scores.csv").open()))
+    assert len(scores) == 6, "a seat per world"
+    for line in table["competitors"]:
+        own = [float(row["score"]) for row in scores if row["competitor"] == line["competitor"]]
+        assert sum(own) / len(own) == pytest.approx(line["scores"]["all"]["score"]["mean"])
     by_world: dict[int, set[str]] = {}
     for record in records(reference).values():
         by_world.setdefault(record["index"], set()).add(record["digest"])

@@ -1,4 +1,4 @@
-"""Standings as files (standings.json, standings.csv) and as tables for the terminal."""
+"""Standings as files (standings.json, CSV) and as tables for the terminal."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from echelon.hrl_xf.arena.standings import SCOPES, WORLDS_TO_BE_SURE, Standing, Standings
+from echelon.hrl_xf.arena.world import ArenaResult
 from echelon.hrl_xf.collect.scores import Estimate, Ranked
 from echelon.runtime.files import write_atomic, write_csv
 
@@ -27,6 +28,23 @@ def write_standings(output_dir: Path, table: Standings) -> None:
     write_csv(output_dir / "standings.csv", [_row(line) for line in table.competitors])
     paired = [msgspec.to_builtins(p) for p in table.paired]
     write_csv(output_dir / "paired.csv", [p | p.pop("difference") for p in paired])
+
+
+def write_scores(output_dir: Path, results: Iterable[ArenaResult]) -> None:
+    """scores.csv: every focal seat's score, for statistics of one's own."""
+    rows = [
+        {
+            "configuration": result.index,
+            "seat": seat.seat,
+            "level": seat.place,
+            "days": result.days,
+            "competitor": result.competitor,
+            "score": seat.score,
+        }
+        for result in sorted(results, key=lambda result: (result.index, result.competitor))
+        for seat in result.seats
+    ]
+    write_csv(output_dir / "scores.csv", rows)
 
 
 def _row(line: Standing) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from echelon.hrl_xf.arena.contest import (
     set_old_apart,
 )
 from echelon.hrl_xf.arena.standings import standings
-from echelon.hrl_xf.arena.tables import console_tables, write_standings
+from echelon.hrl_xf.arena.tables import console_tables, write_scores, write_standings
 from echelon.hrl_xf.arena.world import ArenaResult, play_and_save
 from echelon.hrl_xf.collect.folder import (
     EXIT_SOME_FAILED,
@@ -64,6 +64,7 @@ def run(options: CompeteOptions) -> int:
         if results:
             table = standings(results, contest.agents, options.resamples)
             write_standings(output_dir, table)
+            write_scores(output_dir, results)
             log.info("%s", console_tables(table))
         report(contest, results, played, output_dir)
         say_edited(contest)
