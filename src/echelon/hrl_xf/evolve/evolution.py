@@ -4,7 +4,6 @@ What stands is each number's best level as far as is known: the one with the hig
 that is above 0. A seat plays with what stands but for a few numbers, `share` of all: half of these stay as in the
 start, for the others it draws a worth of each level from what is known (Thompson) and takes the best. So what may pay
 is tried, what is known to lose is not, what stands is compared with what was, and all is measured beside what stands.
-Plays of one configuration begin each day with the same chance.
 
 The score of the layers' modes is what improves, and it is what a tournament counts: no critic and no credit by day.
 """
@@ -35,13 +34,12 @@ class Play:
     """A world, and the levels that each of our seats plays with."""
 
     task: WorldTask
-    chance: int
     levels: Ints  # (seats, SIZE)
 
 
-def play_changed(task: WorldTask, weights: Weights, by: Floats, chance: int) -> list[PlayedSeat]:
+def play_changed(task: WorldTask, weights: Weights, by: Floats) -> list[PlayedSeat]:
     """Play a world in which each of our seats has numbers of its own.  # (seats, SIZE)"""
-    return play_seats(task, lambda seat: changed(weights.layers(), by[seat]), chance=chance)
+    return play_seats(task, lambda seat: changed(weights.layers(), by[seat]))
 
 
 @dataclass(frozen=True)
@@ -84,7 +82,7 @@ class Evolution:
                 drawn = np.stack([best_levels(one) for one in worth])
                 chance = draw.random((seats, SIZE))
                 levels = np.where(chance < self.share / 2, 0, np.where(chance < self.share, drawn, standing))
-                found.append(Play(task, task.index + 1, levels))
+                found.append(Play(task, levels))
         return found
 
     def learn(self, plays: Sequence[Play], played: Sequence[list[PlayedSeat] | None]) -> Floats:

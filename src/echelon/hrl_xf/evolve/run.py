@@ -80,7 +80,7 @@ def generation(options: EvolveOptions, evolution: Evolution, executor: NamedExec
     """Play the worlds of one generation and learn from them; the scores of all seats."""
     plays = evolution.plan(generation_tasks(options, evolution.generation), options.plays, options.seed)
     weights = evolution.start_weights()
-    calls = [(p.task, weights, values(p.levels, options.weight), p.chance) for p in plays]
+    calls = [(p.task, weights, values(p.levels, options.weight)) for p in plays]
     played = play_all(executor, play_changed, calls, options.world_timeout, options.quiet)
     return evolution.learn(plays, played)
 

@@ -120,21 +120,19 @@ def play_with(task: WorldTask, layers: Layers) -> list[PlayedSeat]:
     return play_seats(task, lambda seat: layers)
 
 
-def play_seats(task: WorldTask, layers_of: Callable[[int], Layers], chance: int | None = None) -> list[PlayedSeat]:
+def play_seats(task: WorldTask, layers_of: Callable[[int], Layers]) -> list[PlayedSeat]:
     """Play a world with these layers in each of our seats.
 
-    `chance`: each day begins with random numbers of its own, whatever was drawn on the days before.
+    Each day begins with random numbers of its own, whatever was drawn on the days before, so that chance is more alike
+    in two plays of a world that differ in our answers.
     """
     _, world, agents = _built(task, ())
     for seat, agent in enumerate(agents):
         agent.layers = layers_of(seat)
-    if chance is None:
-        world.run()
-    else:
-        for day in range(world.n_steps):
-            seed_everything(task_seed(chance, "day", day) % 2**32)
-            if not world.step():
-                break
+    for day in range(world.n_steps):
+        seed_everything(task_seed(task.index + 1, "day", day) % 2**32)
+        if not world.step():
+            break
     scores = world.scores()
     return [PlayedSeat(_place(a), float(scores[a.id]), a.fallbacks + a.errors) for a in agents]
 
