@@ -52,6 +52,7 @@ class Knowledge:
         self.memory = memory
         self.gram, self.moment = np.zeros((ARMS, ARMS)), np.zeros(ARMS)
         self.squares, self.count = np.zeros(1), np.zeros(1)
+        self._posterior: tuple[Floats, Floats] | None = None
 
     def add(self, arms: Floats, score: Floats, group: Ints) -> None:
         """Seats with what they played with; those of one group differ in nothing else.  # (N, ARMS), (N,), (N,)"""
@@ -62,9 +63,15 @@ class Knowledge:
         self.gram, self.moment = m * self.gram + x.T @ x, m * self.moment + x.T @ y
         self.squares = m * self.squares + y @ y
         self.count = m * self.count + len(y) - (seats > 0).sum()
+        self._posterior = None
 
     def posterior(self) -> tuple[Floats, Floats]:
-        """Mean and covariance of the worth of all levels.  # (ARMS,), (ARMS, ARMS)"""
+        """Mean and covariance of the worth of all levels, not to be changed.  # (ARMS,), (ARMS, ARMS)"""
+        if self._posterior is None:
+            self._posterior = self._solved()
+        return self._posterior
+
+    def _solved(self) -> tuple[Floats, Floats]:
         before, mean, covariance = _inverse(prior()), np.zeros(ARMS), prior()
         for _ in range(3):  # noise and worth, each from the other
             left = self.squares - 2.0 * mean @ self.moment + mean @ self.gram @ mean
@@ -81,6 +88,7 @@ class Knowledge:
         """Continue from a saved state, bit for bit."""
         for name in STATE:
             setattr(self, name, state[name].numpy().copy())
+        self._posterior = None
 
 
 def best_levels(worth: Floats) -> Ints:
