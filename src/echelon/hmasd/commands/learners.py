@@ -39,7 +39,7 @@ def learners(options: TrainOptions, follow: Follow) -> Iterator[Groups]:
         others = start_learners(options, follow, port)
         try:
             with process_group(local_address(port), 0, options.learners):
-                yield ProcessGroups(count, one_machine=True)
+                yield ProcessGroups(count)
             for other in others:
                 other.join()
         except RuntimeError as error:
@@ -70,7 +70,7 @@ def start_learners(options: TrainOptions, follow: Follow, port: int) -> list[Bas
 def _follow(options: TrainOptions, follow: Follow, rank: int, port: int) -> None:
     torch.set_num_threads(1)
     with process_group(local_address(port), rank, options.learners):
-        follow(options, ProcessGroups(options.config.learning_groups, one_machine=True))
+        follow(options, ProcessGroups(options.config.learning_groups))
 
 
 def local_address(port: int) -> str:
