@@ -85,7 +85,7 @@ def main() -> None:
     gains = gains - gains[:1]
     for one, gain in zip(who[1:], gains[1:], strict=True):
         said = [
-            f"{field} {np.nanmean(g):+.4f} ± {np.nanstd(g) / math.sqrt(np.isfinite(g).sum()):.4f}"
+            f"{field} {np.nanmean(g):+.4f} ± {np.nanstd(g, ddof=1) / math.sqrt(np.isfinite(g).sum()):.4f}"
             for field, g in zip(fields, gain, strict=True)
         ]
         print(f"{one}: {', '.join(said)}")
